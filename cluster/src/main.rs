@@ -15,7 +15,7 @@ use mpi::topology::SimpleCommunicator;
 use mpi::traits::Communicator as _;
 use regard::{CHUNK_KEYS, Threads};
 use regard_mpi::{Error, Tokens, agree, attend, query_block, share};
-use regard_tensors::attend::{Optional, Options, check_range, wider};
+use regard_tensors::attend::{Optional, AttendOptions, check_range, wider};
 use regard_tensors::safetensors::Dtype;
 
 use self::file::{Input, Output, Part, Rows};
@@ -29,7 +29,7 @@ enum Command {
     /// The tensors and options are those of `regard attend`, which describes them. The scores cannot be written. Each rank
     /// reads its tokens from the file and writes its part of the output. --threads is for each rank.
     #[command(verbatim_doc_comment)]
-    Attend(Options),
+    Attend(AttendOptions),
 }
 
 fn main() -> ExitCode {
@@ -85,7 +85,7 @@ struct Inputs {
     optional: Optional,
 }
 
-fn run(world: &SimpleCommunicator, options: &Options) -> Result<(), (Error, u8)> {
+fn run(world: &SimpleCommunicator, options: &AttendOptions) -> Result<(), (Error, u8)> {
     let bad_input = |e| (e, 2);
     let inputs = read(world, options).with_context(|| options.input.display().to_string());
     let inputs = agree(world, inputs).map_err(bad_input)?;
@@ -119,7 +119,7 @@ fn run(world: &SimpleCommunicator, options: &Options) -> Result<(), (Error, u8)>
     write(world, options, inputs, attended).map_err(|e| (e, 1))
 }
 
-fn read(world: &SimpleCommunicator, options: &Options) -> Result<Inputs> {
+fn read(world: &SimpleCommunicator, options: &AttendOptions) -> Result<Inputs> {
     let file = Input::open(&options.input)?;
     if let Ok(output) = options.output.canonicalize() {
         ensure!(output.is_file(), "{} is no regular file", output.display());
@@ -206,7 +206,7 @@ fn read(world: &SimpleCommunicator, options: &Options) -> Result<Inputs> {
 
 fn write(
     world: &SimpleCommunicator,
-    options: &Options,
+    options: &AttendOptions,
     inputs: Inputs,
     (output, log_sum_exp): (Vec<f32>, Vec<f32>),
 ) -> Result<(), Error> {

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use safetensors::tensor::{TensorView, serialize};
 use safetensors::{Dtype, SafeTensorError};
 
-use crate::{Error, Figure, Format, Label, Matrix, heatmap, lines, npy, png};
+use crate::{Error, Figure, Format, Label, LabelledMatrix, heatmap, lines, npy, png};
 
-impl Matrix {
+impl LabelledMatrix {
     /// The bytes of a file in this format. Only pictures have colours.
     ///
     /// # Errors
@@ -15,9 +15,9 @@ impl Matrix {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use regard_figure::{Format, Label, Look, Matrix, Palette};
+    /// use regard_figure::{Format, Label, Look, LabelledMatrix, Palette};
     /// let tokens = vec![Label::plain("a,b"), Label::plain("c")];
-    /// let matrix = Matrix {
+    /// let matrix = LabelledMatrix {
     ///     title: "Weights".to_owned(),
     ///     name: "weights".to_owned(),
     ///     values: Arc::new(vec![0.5, 0.5, 0.25, 0.75]),
@@ -86,7 +86,7 @@ impl Figure {
 }
 
 /// Writes a line of headings, then a line for each row: its label and its numbers.
-fn csv(matrix: &Matrix, numbers: &[f32]) -> Result<Vec<u8>, csv::Error> {
+fn csv(matrix: &LabelledMatrix, numbers: &[f32]) -> Result<Vec<u8>, csv::Error> {
     let corner = if matrix.axes == ["", ""] { String::new() } else { matrix.axes.join(" \\ ") };
     let mut out = csv::Writer::from_writer(Vec::new());
     out.write_record(core::iter::once(&corner).chain(matrix.cols.iter().map(|col| &col.raw)))?;
@@ -100,7 +100,7 @@ fn csv(matrix: &Matrix, numbers: &[f32]) -> Result<Vec<u8>, csv::Error> {
     out.into_inner().map_err(|e| e.into_error().into())
 }
 
-fn safetensors(matrix: &Matrix, numbers: &[f32]) -> Result<Vec<u8>, SafeTensorError> {
+fn safetensors(matrix: &LabelledMatrix, numbers: &[f32]) -> Result<Vec<u8>, SafeTensorError> {
     let bytes: Vec<u8> = numbers.iter().flat_map(|x| x.to_le_bytes()).collect();
     let view = TensorView::new(Dtype::F32, vec![matrix.rows.len(), matrix.cols.len()], &bytes)?;
     let list = |tokens: &[Label]| {

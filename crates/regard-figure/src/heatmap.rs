@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::figure::{Anchor, Cells, Figure, Ink, Line, Shape, Text, Told, hatch, is_masked};
 use crate::text::{shortened, width};
-use crate::{Ground, Label, Matrix, NOT_A_NUMBER, Palette, ink_on, numbers};
+use crate::{Ground, Label, LabelledMatrix, NOT_A_NUMBER, Palette, ink_on, numbers};
 
 /// The longer side of all cells, if the limits of a cell allow it.
 const SIDE: f64 = 560.0;
@@ -49,7 +49,7 @@ struct Layout {
 }
 
 /// The figure of a matrix that is not empty.
-pub(crate) fn figure(matrix: &Matrix) -> Figure {
+pub(crate) fn figure(matrix: &LabelledMatrix) -> Figure {
     let palette = matrix.palette.on(Ground::Paper);
     let layout = Layout::of(matrix, palette);
     let mut figure = Figure {
@@ -71,7 +71,7 @@ pub(crate) fn title(text: &str) -> Text {
 }
 
 impl Layout {
-    fn of(matrix: &Matrix, palette: Palette) -> Self {
+    fn of(matrix: &LabelledMatrix, palette: Palette) -> Self {
         let (rows, cols) = (matrix.rows.len() as f64, matrix.cols.len() as f64);
         // A table without colours shows its numbers.
         let smallest = if palette.is_plain() { CELL_WITH_NUMBER } else { SMALLEST_CELL };
@@ -115,7 +115,7 @@ pub(crate) fn legend_width(palette: Palette, values: &[f32], masked: f32) -> f64
     4.0 * GAP + BAR + ticks.max(masked) * FONT
 }
 
-fn push_cells(figure: &mut Figure, matrix: &Matrix, palette: Palette, layout: &Layout) {
+fn push_cells(figure: &mut Figure, matrix: &LabelledMatrix, palette: Palette, layout: &Layout) {
     let Layout { cell, left, top, .. } = *layout;
     if !palette.is_plain() {
         figure.cells(Cells {
@@ -162,7 +162,7 @@ fn push_cells(figure: &mut Figure, matrix: &Matrix, palette: Palette, layout: &L
 }
 
 /// Adds the labels of both axes: all, or as many as fit, evenly spaced.
-fn push_labels(figure: &mut Figure, matrix: &Matrix, layout: &Layout) {
+fn push_labels(figure: &mut Figure, matrix: &LabelledMatrix, layout: &Layout) {
     let Layout { cell, font, left, top, width: cells_width, height, .. } = *layout;
     let every = [0, 1].map(|i| ((font[i] * 1.15 / cell[i]).ceil() as usize).max(1));
     for (i, token) in matrix.rows.iter().enumerate().step_by(every[1]) {

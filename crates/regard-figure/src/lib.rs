@@ -1,9 +1,9 @@
 #![forbid(unsafe_code)]
 //! A labelled matrix as a picture or as a file of numbers.
 //!
-//! A [`Matrix`] has numbers, labels, a title and a [`Palette`], so that a file has the colours of the screen. [`Format`] lists
+//! A [`LabelledMatrix`] has numbers, labels, a title and a [`Palette`], so that a file has the colours of the screen. [`Format`] lists
 //! the files that can be written: PNG, SVG, HTML, CSV, npy and safetensors. A [`Figure`] is the picture of a matrix, of its
-//! weights as lines ([`Matrix::lines`]), of many matrices ([`Grid`]) or of curves ([`Plot`]).
+//! weights as lines ([`LabelledMatrix::lines`]), of many matrices ([`Grid`]) or of curves ([`Plot`]).
 //! A [`HeadsPage`] has all heads of an attention to look through.
 
 mod encode;
@@ -35,7 +35,7 @@ pub use self::grid::{Grid, Small, extents};
 pub use self::heads::HeadsPage;
 pub use self::label::Label;
 pub use self::lines::overlaid;
-pub use self::matrix::Matrix;
+pub use self::matrix::LabelledMatrix;
 pub use self::palette::{
     COLORS, Ground, Look, Map, NOT_A_NUMBER, Palette, Signs, TEXELS, curve_color, ink_on, largest,
 };

@@ -3,7 +3,7 @@
 use crate::figure::{Anchor, Figure, Ink, Line, Shape, Text};
 use crate::heatmap::{FONT, GAP, TITLE, TITLE_LINE, label, title};
 use crate::text::width;
-use crate::{Error, Label, Matrix, largest, numbers};
+use crate::{Error, Label, LabelledMatrix, largest, numbers};
 
 /// The maximum number of rows or columns.
 const MOST: usize = 400;
@@ -20,8 +20,8 @@ const SAMPLE: f64 = 22.0;
 /// has no legend.
 ///
 /// # Errors
-/// Those of [`Matrix::lines`] for each matrix, and [`Error::Shape`] if a matrix has another shape than the first one.
-pub fn overlaid(layers: &[(Matrix, [u8; 3])]) -> Result<Figure, Error> {
+/// Those of [`LabelledMatrix::lines`] for each matrix, and [`Error::Shape`] if a matrix has another shape than the first one.
+pub fn overlaid(layers: &[(LabelledMatrix, [u8; 3])]) -> Result<Figure, Error> {
     let layers: Vec<_> = layers.iter().map(|(matrix, color)| (matrix, *color)).collect();
     let [rows, cols] = layers.first().ok_or(Error::Empty)?.0.shape();
     for (matrix, _) in &layers {
@@ -34,7 +34,7 @@ pub fn overlaid(layers: &[(Matrix, [u8; 3])]) -> Result<Figure, Error> {
 }
 
 /// The figure of matrices of the same shape, which are not empty.
-pub(crate) fn figure(layers: &[(&Matrix, [u8; 3])]) -> Result<Figure, Error> {
+pub(crate) fn figure(layers: &[(&LabelledMatrix, [u8; 3])]) -> Result<Figure, Error> {
     let (first, _) = layers.first().ok_or(Error::Empty)?;
     let [rows, cols] = first.shape();
     if rows.max(cols) > MOST {

@@ -4,7 +4,7 @@ use crate::{Error, Label, Map, Palette};
 
 /// A matrix with a title, labels for its rows and columns, and the colours in which the window shows it.
 #[derive(Clone, Debug)]
-pub struct Matrix {
+pub struct LabelledMatrix {
     /// The title of the figure.
     pub title: String,
     /// The tensor's name in a safetensors file.
@@ -23,7 +23,7 @@ pub struct Matrix {
     pub palette: Palette,
 }
 
-impl Matrix {
+impl LabelledMatrix {
     /// The matrix in the colours of another map.
     #[must_use]
     pub fn with_map(self, map: Map) -> Self {

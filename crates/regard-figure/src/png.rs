@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use ::png::{BitDepth, ColorType, Encoder, EncodingError, Filter};
 
 use crate::figure::Figure;
-use crate::{Error, Ground, Matrix};
+use crate::{Error, Ground, LabelledMatrix};
 
 /// The longer side of a picture of few bare cells, in pixels.
 const WIDTH: usize = 768;
@@ -42,7 +42,7 @@ impl Figure {
 }
 
 /// A picture of the cells as equal squares of pixels, without labels or hatch. In a large matrix, each cell is a pixel.
-pub(super) fn bare(matrix: &Matrix) -> Result<Vec<u8>, Error> {
+pub(super) fn bare(matrix: &LabelledMatrix) -> Result<Vec<u8>, Error> {
     let palette = matrix.palette.on(Ground::Paper);
     if palette.is_plain() {
         return Err(Error::Plain(matrix.name.clone()));

@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use regard_figure::{Error, Format, Grid, Ground, Label, Look, Map, Matrix, Palette, Small};
+use regard_figure::{
+    Error, Format, Grid, Ground, Label, LabelledMatrix, Look, Map, Palette, Small,
+};
 use regard_heads::{AttentionMaps, HeadId, from_disk, readable, unattended};
 use regard_tests::attention_files::{Folder, weights};
 
@@ -15,8 +17,8 @@ fn tokens(labels: &[&str]) -> Vec<Label> {
     readable(labels.iter().map(|t| (*t).to_owned()).collect())
 }
 
-fn matrix(values: &[f32], rows: &[Label], cols: &[Label]) -> Matrix {
-    Matrix {
+fn matrix(values: &[f32], rows: &[Label], cols: &[Label]) -> LabelledMatrix {
+    LabelledMatrix {
         title: "A < B".to_owned(),
         name: "weights".to_owned(),
         values: Arc::new(values.to_vec()),
@@ -204,7 +206,7 @@ fn lines_are_as_strong_as_the_weights() {
     assert!(lines.html().unwrap().contains("the → the: 1.0000"));
     assert!(matches!(lines.encode(Format::Csv), Err(Error::NoPicture)));
     // A difference has a colour for each sign.
-    let difference = Matrix {
+    let difference = LabelledMatrix {
         palette: Palette::signed(1.0, Look::default()),
         ..matrix(&[0.9, -0.9], &labels[..1], &labels[..2])
     };
@@ -335,7 +337,7 @@ fn attention_that_is_not_square_has_a_scale_for_each_side() {
 fn the_columns_of_a_table_are_as_wide_as_its_numbers() {
     let labels = Label::numbers(2);
     let table = matrix(&[-0.000_123, 12.5, -0.0456, 1.0], &labels, &labels);
-    let svg = Matrix { palette: Palette::PLAIN, ..table }.encode(Format::Svg).unwrap();
+    let svg = LabelledMatrix { palette: Palette::PLAIN, ..table }.encode(Format::Svg).unwrap();
     let svg = String::from_utf8(svg).unwrap();
     for number in ["−0.000123", "12.5", "−0.0456", "1"] {
         assert!(svg.contains(&format!(">{number}</text>")), "{number}: {svg}");
@@ -386,7 +388,7 @@ fn csv_quotes_what_needs_it_and_keeps_every_bit() {
 fn a_masked_weight_is_0_in_every_file_and_keeps_its_colour() {
     let labels = tokens(&["a", "b"]);
     let values = [1.0, f32::NEG_INFINITY, 0.25, 0.75];
-    let matrix = Matrix { masked: 0.0, ..matrix(&values, &labels, &labels) };
+    let matrix = LabelledMatrix { masked: 0.0, ..matrix(&values, &labels, &labels) };
     let file = |format| matrix.encode(format).unwrap();
     let text = |format| String::from_utf8(file(format)).unwrap();
     assert!(text(Format::Csv).contains("a,1,0\n"), "{}", text(Format::Csv));
@@ -405,7 +407,7 @@ fn a_masked_weight_is_0_in_every_file_and_keeps_its_colour() {
 fn a_finite_mask_has_a_hatch_in_place_of_its_number() {
     let labels = tokens(&["a", "b"]);
     let values = [1.25, f32::NEG_INFINITY, 0.25, 0.75];
-    let matrix = Matrix { masked: f32::MIN, ..matrix(&values, &labels, &labels) };
+    let matrix = LabelledMatrix { masked: f32::MIN, ..matrix(&values, &labels, &labels) };
     let svg = String::from_utf8(matrix.encode(Format::Svg).unwrap()).unwrap();
     assert!(svg.contains(">masked (−3.4e38)</text>") && svg.contains(">1.25</text>"), "{svg}");
     assert_eq!(svg.matches("e38").count(), 1, "in the legend alone: {svg}");

@@ -9,7 +9,7 @@ use super::{AttentionMaps, Error, HeadId, Progress, tell};
 
 /// A matrix of an attention, queries × keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Part {
+pub enum MapPart {
     /// One head.
     Head(HeadId),
     /// The mean of the heads of a layer (by its index in the file).
@@ -26,21 +26,21 @@ impl AttentionMaps {
     ///
     /// # Errors
     /// [`Error::Missing`]; for rollout also [`Error::Unfit`] and [`Error::Cancelled`].
-    pub fn part(&self, part: Part, progress: &Progress<'_>) -> Result<Vec<f32>, Error> {
+    pub fn part(&self, part: MapPart, progress: &Progress<'_>) -> Result<Vec<f32>, Error> {
         match part {
-            Part::Head(id) => Ok(self.head(id).into_owned()),
-            Part::Mean(layer) => self.mean(layer, progress),
-            Part::Rollout(layer) => self.rollout(layer, progress),
+            MapPart::Head(id) => Ok(self.head(id).into_owned()),
+            MapPart::Mean(layer) => self.mean(layer, progress),
+            MapPart::Rollout(layer) => self.rollout(layer, progress),
         }
     }
 
     /// The title of a part, with the layer numbers of the file.
-    pub fn title(&self, part: Part) -> String {
+    pub fn title(&self, part: MapPart) -> String {
         let number = |layer| self.layer_number(layer);
         match part {
-            Part::Head(id) => format!("Head {}", self.name_of(id)),
-            Part::Mean(layer) => format!("Layer {}, mean of the heads", number(layer)),
-            Part::Rollout(layer) => format!("Attention rollout to layer {}", number(layer)),
+            MapPart::Head(id) => format!("Head {}", self.name_of(id)),
+            MapPart::Mean(layer) => format!("Layer {}, mean of the heads", number(layer)),
+            MapPart::Rollout(layer) => format!("Attention rollout to layer {}", number(layer)),
         }
     }
 

@@ -61,21 +61,21 @@ pub enum Error {
 pub enum Warning {
     /// Some numbers are NaN.
     #[error("{} NaN (the first in {}); the measures leave {} out", .0.contain(), .0.first, .0.them())]
-    NotANumber(Rows),
+    NotANumber(DefectiveRows),
 
     /// Some numbers are not weights but, for instance, scores.
     #[error(
         "{} negative or infinite numbers (the first in {}), which are not attention weights; the measures leave {} out",
         .0.contain(), .0.first, .0.them()
     )]
-    NotWeights(Rows),
+    NotWeights(DefectiveRows),
 
     /// Some rows do not sum to 1.
     #[error(
         "{} {} not sum to 1 (the first in {}); the measures divide each row by its sum",
         .0.counted(), if .0.rows == 1 { "does" } else { "do" }, .0.first
     )]
-    NotADistribution(Rows),
+    NotADistribution(DefectiveRows),
 
     /// There is only one key to attend to.
     #[error("there is only one key: every head puts all its weight on it")]
@@ -84,7 +84,7 @@ pub enum Warning {
 
 /// The rows that have a defect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rows {
+pub struct DefectiveRows {
     /// The number of rows.
     pub rows: usize,
     /// The number of heads that these rows are in.
@@ -93,7 +93,7 @@ pub struct Rows {
     pub first: String,
 }
 
-impl Rows {
+impl DefectiveRows {
     /// "1 row in 1 head", "3 rows in 2 heads".
     fn counted(&self) -> String {
         format!("{} in {}", counted(self.rows, "row"), counted(self.heads, "head"))

@@ -1,25 +1,37 @@
 use std::sync::Arc;
 
-use regard_figure::{Extent, Figure, Grid, Label, Look, Matrix, Palette, Signs, Small, largest};
+use regard_figure::{
+    Extent, Figure, Grid, Label, LabelledMatrix, Look, Palette, Signs, Small, largest,
+};
 
 use super::error::counted;
-use super::{AttentionMaps, Error, Part, Progress, Survey};
+use super::{AttentionMaps, Error, MapPart, Progress, Survey};
 
 impl AttentionMaps {
     /// A part of an attention as a figure, in the colours of this look.
     ///
     /// # Errors
     /// Those of [`AttentionMaps::part`].
-    pub fn matrix(&self, part: Part, look: Look, progress: &Progress<'_>) -> Result<Matrix, Error> {
+    pub fn matrix(
+        &self,
+        part: MapPart,
+        look: Look,
+        progress: &Progress<'_>,
+    ) -> Result<LabelledMatrix, Error> {
         let numbers = self.part(part, progress)?;
         let palette = palette(&numbers, Extent::of(&numbers), look);
         Ok(self.labelled(part, Arc::new(numbers), palette))
     }
 
     /// The figure of a part whose `values` [`AttentionMaps::part`] has computed.
-    pub fn labelled(&self, part: Part, values: Arc<Vec<f32>>, palette: Palette) -> Matrix {
+    pub fn labelled(
+        &self,
+        part: MapPart,
+        values: Arc<Vec<f32>>,
+        palette: Palette,
+    ) -> LabelledMatrix {
         let [rows, cols] = self.tokens();
-        Matrix {
+        LabelledMatrix {
             title: self.title(part),
             name: "attention".to_owned(),
             values,

@@ -26,12 +26,12 @@ use core::ops::ControlFlow;
 pub use regard_figure; // its labels, figures and palettes are in signatures
 pub use regard_kernels::Error as KernelError;
 
-pub use self::combine::Part;
-pub use self::error::{Error, Rows, Warning};
+pub use self::combine::MapPart;
+pub use self::error::{DefectiveRows, Error, Warning};
 pub use self::figure::{ColorScale, palette};
-pub use self::maps::{AttentionMaps, HeadId, Shape};
+pub use self::maps::{AttentionMaps, AttentionShape, HeadId};
 pub use self::measure::{Measure, Measures};
-pub use self::numbers::Numbers;
+pub use self::numbers::FileNumbers;
 pub use self::queries_and_keys::QueriesAndKeys;
 pub use self::source::{Opener, Stream, from_disk};
 pub use self::survey::Survey;

@@ -26,7 +26,7 @@ use super::{Error, Opener, Progress};
 pub struct AttentionMaps {
     name: String,
     names: Vec<String>,
-    shape: Shape,
+    shape: AttentionShape,
     layer_numbers: Vec<usize>,
     values: Values,
     masked: Option<f32>,
@@ -38,7 +38,7 @@ pub struct AttentionMaps {
 
 /// The sizes of an attention. None is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Shape {
+pub struct AttentionShape {
     /// Layers.
     pub layers: usize,
     /// Heads of each layer.
@@ -65,7 +65,7 @@ impl fmt::Display for HeadId {
     }
 }
 
-impl Shape {
+impl AttentionShape {
     /// The heads of all layers, layer by layer.
     pub fn ids(self) -> impl ExactSizeIterator<Item = HeadId> + Clone {
         (0..self.layers * self.heads)
@@ -90,8 +90,8 @@ impl AttentionMaps {
     /// [`Error::Unfit`] if the number of weights or tokens does not match the shape or is 0.
     ///
     /// ```
-    /// use regard_heads::{AttentionMaps, HeadId, Shape};
-    /// let shape = Shape { layers: 1, heads: 1, queries: 2, keys: 2 };
+    /// use regard_heads::{AttentionMaps, HeadId, AttentionShape};
+    /// let shape = AttentionShape { layers: 1, heads: 1, queries: 2, keys: 2 };
     /// let tokens = regard_heads::readable(vec!["the".into(), "cat".into()]);
     /// let maps = AttentionMaps::new(shape, vec![1.0, 0.0, 0.5, 0.5], [tokens.clone(), tokens])?;
     /// assert_eq!(*maps.head(HeadId { layer: 0, head: 0 }), [1.0, 0.0, 0.5, 0.5]);
@@ -99,7 +99,7 @@ impl AttentionMaps {
     /// # Ok::<(), regard_heads::Error>(())
     /// ```
     pub fn new(
-        shape: Shape,
+        shape: AttentionShape,
         weights: Vec<f32>,
         [queries, keys]: [Vec<Label>; 2],
     ) -> Result<Self, Error> {
@@ -108,7 +108,7 @@ impl AttentionMaps {
             || weights.len() != needed
             || [queries.len(), keys.len()] != [shape.queries, shape.keys]
         {
-            let Shape { layers, heads, queries: n_q, keys: n_k } = shape;
+            let AttentionShape { layers, heads, queries: n_q, keys: n_k } = shape;
             return Err(Error::Unfit(format!(
                 "{} weights, {} query tokens and {} key tokens do not fit the shape {:?}",
                 weights.len(),
@@ -233,7 +233,7 @@ impl AttentionMaps {
     }
 
     /// The numbers of layers, heads, queries and keys.
-    pub fn shape(&self) -> Shape {
+    pub fn shape(&self) -> AttentionShape {
         self.shape
     }
 
@@ -283,7 +283,7 @@ impl AttentionMaps {
 
     /// A row of a head: the weights of one query.
     pub(super) fn row(&self, id: HeadId, query: usize) -> Cow<'_, [f32]> {
-        let Shape { queries, keys, .. } = self.shape;
+        let AttentionShape { queries, keys, .. } = self.shape;
         let start =
             self.shape.index(id).filter(|_| query < queries).map(|i| (i * queries + query) * keys);
         start.map_or_else(Cow::default, |start| self.values.get(start..start + keys))
@@ -320,7 +320,7 @@ const MOST_NAMED: usize = 64;
 /// The sizes of an attention, and the entries of the batch that it is one of.
 #[derive(Clone, Copy, PartialEq)]
 struct Batched {
-    shape: Shape,
+    shape: AttentionShape,
     batch: usize,
 }
 
@@ -342,7 +342,7 @@ fn shape_of(entry: &Entry, is_one_layer: bool) -> Result<Batched, Error> {
             }));
         }
     };
-    checked(entry, Batched { shape: Shape { layers, heads, queries, keys }, batch })
+    checked(entry, Batched { shape: AttentionShape { layers, heads, queries, keys }, batch })
 }
 
 /// The error of a layer or a head that the file lacks.
@@ -377,7 +377,10 @@ fn shape_of_equals(layers: &[(&Entry, Batched)]) -> Result<Batched, Error> {
             first.description()
         ))),
         None if others.is_empty() => Ok(batched),
-        None => Ok(Batched { shape: Shape { layers: layers.len(), ..batched.shape }, ..batched }),
+        None => Ok(Batched {
+            shape: AttentionShape { layers: layers.len(), ..batched.shape },
+            ..batched
+        }),
     }
 }
 
@@ -386,7 +389,7 @@ pub(super) type Tokens = Option<Vec<Label>>;
 /// The labels of the tokens found. Their numbers must match the queries and keys.
 pub(super) fn tokens_for(
     tensor: &str,
-    shape: Shape,
+    shape: AttentionShape,
     found: Found,
 ) -> Result<(Tokens, Tokens), Error> {
     let fit = |found: Option<(String, Vec<String>)>, axis, needed| match found {

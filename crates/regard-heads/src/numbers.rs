@@ -7,7 +7,7 @@ use super::{Error, Opener, unattended};
 /// The numbers of a tensor in a file, widened or rounded to `f32`.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Numbers {
+pub struct FileNumbers {
     /// The tensor's name: that of the file in an npy file.
     pub name: String,
     /// The shape.
@@ -16,7 +16,7 @@ pub struct Numbers {
     pub data: Vec<f32>,
 }
 
-impl Numbers {
+impl FileNumbers {
     /// The tensors of a safetensors, npy or npz file. Types: F32, F16, BF16, F64, and integers of 32 and 64 bits.
     ///
     /// `open` opens the file: [`from_disk`](super::from_disk), or a function of the caller.
@@ -33,7 +33,7 @@ impl Numbers {
     /// let labels: Vec<u8> = [3_i64, 1].iter().flat_map(|x| x.to_le_bytes()).collect();
     /// safetensors::serialize_to_file([("labels", TensorView::new(Dtype::I64, vec![2], &labels)?)], None, &path)?;
     ///
-    /// let all = Numbers::of_file(&from_disk, &path)?;
+    /// let all = FileNumbers::of_file(&from_disk, &path)?;
     /// assert_eq!((all[0].name.as_str(), &all[0].data[..]), ("labels", &[3.0, 1.0][..]));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

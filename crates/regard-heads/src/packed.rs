@@ -87,12 +87,12 @@ pub fn serialize<V: Deref<Target: AsRef<[f32]>>, S: Serializer>(
 pub fn deserialize<'de, V: From<Vec<f32>>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<V, D::Error> {
-    deserializer.deserialize_any(Numbers).map(V::from)
+    deserializer.deserialize_any(NumbersVisitor).map(V::from)
 }
 
-struct Numbers;
+struct NumbersVisitor;
 
-impl Visitor<'_> for Numbers {
+impl Visitor<'_> for NumbersVisitor {
     type Value = Vec<f32>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -6,7 +6,7 @@ use super::maps::{self, Tokens};
 use super::select::{TOKENS, none};
 use super::source::{Entry, TensorFile};
 use super::values::{Batch, Values};
-use super::{Error, Opener, Progress, Shape, tokens};
+use super::{AttentionShape, Error, Opener, Progress, tokens};
 
 /// The queries and keys of a file, from which attention is computed. One tensor can be both.
 ///
@@ -72,8 +72,12 @@ impl QueriesAndKeys {
                 q.shape
             )));
         }
-        let of_maps =
-            Shape { layers: 1, heads: size.heads, queries: size.tokens, keys: size.tokens };
+        let of_maps = AttentionShape {
+            layers: 1,
+            heads: size.heads,
+            queries: size.tokens,
+            keys: size.tokens,
+        };
         let found = tokens::find(Some((open, path)), &mut source, "", of_maps, 0)?;
         let names = maps::tokens_for(&q.name, of_maps, found)?.into();
         let parts = if k.is_some() { 2.0 } else { 1.0 };

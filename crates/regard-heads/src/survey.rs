@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::measure::{Earlier, Row, Sums};
 use super::pool::{Pool, factors};
 use super::{
-    AttentionMaps, Error, HeadId, Measure, Measures, Progress, Rows, Shape, Warning, tell,
+    AttentionMaps, AttentionShape, DefectiveRows, Error, HeadId, Measure, Measures, Progress,
+    Warning, tell,
 };
 
 /// One pass over the heads of a file: their measures, a thumbnail of each, and warnings.
@@ -23,7 +24,7 @@ use super::{
 /// ```
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Survey {
-    shape: Shape,
+    shape: AttentionShape,
     factors: [usize; 2],
     causal: bool,
     measures: Vec<Measures>,
@@ -163,7 +164,7 @@ fn warnings(maps: &AttentionMaps, found: &[Found]) -> Vec<Warning> {
         let mut heads = maps.shape().ids().zip(found).filter(|(_, f)| f.odd[kind] > 0);
         let (first, _) = heads.next()?;
         let first = format!("head {}", maps.name_of(first));
-        Some(Rows { rows, heads: 1 + heads.count(), first })
+        Some(DefectiveRows { rows, heads: 1 + heads.count(), first })
     };
     [
         odd(0).map(Warning::NotANumber),

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::select::TOKENS;
 use super::source::TensorFile;
-use super::{Error, Opener, Shape};
+use super::{AttentionShape, Error, Opener};
 
 /// The tokens of the file, each list with the place where it was found.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ pub(super) fn find(
     beside: Option<(&Opener<'_>, &Path)>,
     source: &mut TensorFile,
     attention: &str,
-    shape: Shape,
+    shape: AttentionShape,
     entry: usize,
 ) -> Result<Found, Error> {
     let own = beside.map(|(open, path)| in_own_file(open, path, entry));
@@ -132,7 +132,7 @@ fn strings(
     source: &mut TensorFile,
     name: &str,
     attention: &str,
-    shape: Shape,
+    shape: AttentionShape,
     batch_entry: usize,
 ) -> Result<Option<(String, Vec<String>)>, Error> {
     /// The maximum number of characters in a token.

@@ -8,8 +8,8 @@ use std::path::Path;
 use half::{bf16, f16};
 use regard_figure::Look;
 use regard_heads::{
-    AttentionMaps, Error, HeadId, Measure, Part, Rows, Shape, Survey, Warning, from_disk,
-    unattended,
+    AttentionMaps, AttentionShape, DefectiveRows, Error, HeadId, MapPart, Measure, Survey, Warning,
+    from_disk, unattended,
 };
 use safetensors::Dtype;
 use zip::CompressionMethod;
@@ -65,7 +65,7 @@ mod opens {
             let numbers: Vec<f32> = (0..n).map(|i| i as f32).collect();
             let maps = opened(&attention(shape, &numbers)).unwrap();
             let [layers, heads, queries, keys] = expected;
-            assert_eq!(maps.shape(), Shape { layers, heads, queries, keys });
+            assert_eq!(maps.shape(), AttentionShape { layers, heads, queries, keys });
             let read: Vec<f32> =
                 maps.shape().ids().flat_map(|id| maps.head(id).into_owned()).collect();
             assert_eq!(read, numbers);
@@ -240,7 +240,7 @@ mod opens {
             let numbers: Vec<f32> =
                 (0..64).map(|i| if i % 8 > i / 8 { mask } else { i as f32 / 10.0 }).collect();
             let maps = opened(&attention(&[8, 8], &numbers)).unwrap();
-            let matrix = maps.matrix(Part::Head(FIRST), Look::default(), &unattended).unwrap();
+            let matrix = maps.matrix(MapPart::Head(FIRST), Look::default(), &unattended).unwrap();
             assert_eq!((matrix.values[1], matrix.masked), (f32::NEG_INFINITY, mask));
             // The colours are those of the scores that are seen, and a file of numbers keeps the mask.
             assert_eq!(matrix.palette.range().1, 6.3);
@@ -501,7 +501,8 @@ mod warns {
 
     #[test]
     fn of_nan_of_scores_and_of_rows_that_do_not_sum_to_one() {
-        let rows = |rows, heads, first: &str| Rows { rows, heads, first: first.to_owned() };
+        let rows =
+            |rows, heads, first: &str| DefectiveRows { rows, heads, first: first.to_owned() };
         let good = weights(8, 4, 3);
         assert_eq!(warnings(&[2, 4, 4], &good), []);
         let changed = |change: &dyn Fn(&mut [f32])| {

@@ -70,7 +70,7 @@ pub fn example(example: Example) -> Session {
 
 /// A new session with a file of attention.
 pub fn attention(path: &Path) -> Session {
-    let model = model::State::of_file(heads::AttentionSource::File(path.to_owned()));
+    let model = model::ModelState::of_file(heads::AttentionSource::File(path.to_owned()));
     Session { room: Room::Stage, model, ..Session::default() }
 }
 

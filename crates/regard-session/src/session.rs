@@ -101,11 +101,11 @@ pub struct Session {
     /// The colours of weights.
     pub look: Look,
     /// The choices in the walkthrough.
-    pub walkthrough: walkthrough::State,
+    pub walkthrough: walkthrough::WalkthroughState,
     /// The choices in the laboratory.
-    pub laboratory: laboratory::State,
+    pub laboratory: laboratory::LaboratoryState,
     /// The choices on the stage.
-    pub model: model::State,
+    pub model: model::ModelState,
 }
 
 /// The format of a session file.

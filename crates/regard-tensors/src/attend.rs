@@ -10,7 +10,7 @@ use safetensors::Dtype;
 
 /// The options of both programs. The comments of the fields are their help.
 #[derive(Debug, clap::Args)]
-pub struct Options {
+pub struct AttendOptions {
     /// The safetensors file to read
     #[arg(long, value_name = "IN.safetensors")]
     pub input: PathBuf,
@@ -74,7 +74,7 @@ pub struct Optional {
     pub alibi_slopes: Option<Vec<f32>>,
 }
 
-impl Options {
+impl AttendOptions {
     /// The attention of `n_q` queries over `n_k` keys.
     ///
     /// # Errors

@@ -16,9 +16,9 @@ use egui::{Context, Event, Key, Modifiers, PointerButton, Pos2, RawInput, Rect, 
 use regard::Temperature;
 use regard_figure::Look;
 use regard_models::{Ablation, Change, HeadAddress, Which};
-use regard_session::laboratory::{Engine, LaboratoryInputs, Request, Shown};
+use regard_session::laboratory::{Engine, LaboratoryInputs, LaboratoryMatrix, LaboratoryRequest};
 use regard_ui::heatmap::Picture;
-use regard_ui::model::{Listed, State};
+use regard_ui::model::{Listed, ModelState};
 use regard_ui::{App, Room, Session};
 
 use self::host::TestHost;
@@ -155,7 +155,7 @@ fn model(c: &mut Criterion) {
 /// Measures the room with a model: a key, a key in a changed run, and a change of the first layer.
 fn follow(c: &mut Criterion, model: &str, name: &str, text: &str) {
     let mut session = Session { room: Room::Stage, ..Session::default() };
-    session.model = State::of(model);
+    session.model = ModelState::of(model);
     text.clone_into(&mut session.model.text);
     let ctx = Context::default();
     let mut app = App::with_session(&ctx, Arc::new(TestHost::DEFAULT), session);
@@ -253,7 +253,11 @@ fn slider(c: &mut Criterion) {
                     t = if t > 5.0 { 0.5 } else { t * 1.01 };
                     let temperature = Temperature::new(t).unwrap_or_default();
                     let inputs = LaboratoryInputs { temperature, ..inputs.clone() };
-                    let request = Request { inputs, pinned: None, shown: Shown::Weights };
+                    let request = LaboratoryRequest {
+                        inputs,
+                        pinned: None,
+                        shown: LaboratoryMatrix::Weights,
+                    };
                     let Ok(outcome) = engine.run(request, &|_| ()) else { return };
                     let level = (tokens / 512).ilog2() as usize;
                     let palette = outcome.palette(Look::default());

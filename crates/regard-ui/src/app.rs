@@ -277,13 +277,16 @@ impl App {
             }
             Command::Reset => match session.room {
                 Room::Walkthrough => {
-                    session.walkthrough = walkthrough::State::new(session.walkthrough.example());
+                    session.walkthrough =
+                        walkthrough::WalkthroughState::new(session.walkthrough.example());
                 }
-                Room::Laboratory => session.laboratory = laboratory::State::default(),
+                Room::Laboratory => session.laboratory = laboratory::LaboratoryState::default(),
                 Room::Stage => {
                     let file = session.model.file.take();
-                    session.model =
-                        model::State { file, ..model::State::of(session.model.model.clone()) };
+                    session.model = model::ModelState {
+                        file,
+                        ..model::ModelState::of(session.model.model.clone())
+                    };
                 }
             },
             Command::ResetNumbers => {
@@ -329,7 +332,7 @@ impl App {
         ctx.request_repaint();
     }
 
-    fn go_to_example(&mut self, go: impl FnOnce(&mut walkthrough::State)) {
+    fn go_to_example(&mut self, go: impl FnOnce(&mut walkthrough::WalkthroughState)) {
         self.session.room = Room::Walkthrough;
         go(&mut self.session.walkthrough);
     }

@@ -116,10 +116,10 @@ pub(crate) const SETTINGS: &[Setting] = &[
         s.model.heads.hide_first = !s.model.heads.hide_first;
     }),
     laboratory("Show weights", "softmax matrix", |s| {
-        s.laboratory.shown = laboratory::Shown::Weights;
+        s.laboratory.shown = laboratory::LaboratoryMatrix::Weights;
     }),
     laboratory("Show scores", "logits qk dot products", |s| {
-        s.laboratory.shown = laboratory::Shown::Scores;
+        s.laboratory.shown = laboratory::LaboratoryMatrix::Scores;
     }),
     laboratory("Causal mask in the laboratory", "triangle decoder future", |s| {
         s.laboratory.inputs.causal = !s.laboratory.inputs.causal;

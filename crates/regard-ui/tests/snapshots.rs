@@ -19,7 +19,7 @@ use egui::{Rect, ThemePreference, vec2};
 use egui_kittest::kittest::Queryable as _;
 use egui_kittest::{Harness, SnapshotOptions, SnapshotResults};
 use regard_bundled::STORY;
-use regard_ui::model::State;
+use regard_ui::model::ModelState;
 use regard_ui::walkthrough::ReadingMode;
 use regard_ui::{App, Command, Room, Session};
 use regard_walkthrough::Example;
@@ -80,7 +80,7 @@ fn rooms_look_as_they_did() {
     let options = SnapshotOptions::new().threshold(2.0).max_failed_pixels(60);
     let mut results = SnapshotResults::new();
     let room = |room: Room| {
-        let model = State::of(STORY);
+        let model = ModelState::of(STORY);
         (room.name().to_lowercase(), Session { room, model, ..Session::default() })
     };
     let start = ("start".to_owned(), regard_ui::greeting());

@@ -7,7 +7,7 @@ use crate::origin::Origin;
 use crate::pair::{Pair, attention, fused};
 use crate::step::Kind;
 use crate::trace::{Axes, Text, Trace, labels};
-use crate::{Error, Quantity, Rows, Section, StepKey, Without};
+use crate::{Error, Quantity, RowRole, Section, StepKey, Without};
 
 /// Attention from tokens to output without its steps in between, and the operands of its last product.
 pub(crate) struct Whole {
@@ -46,7 +46,7 @@ impl Whole {
         self,
         trace: &mut Trace<'_>,
         section: Section,
-        (rows, tokens): (Rows, &[String]),
+        (rows, tokens): (RowRole, &[String]),
     ) -> Pair {
         let Self { output, weights, v } = self;
         let cols = labels("v", v.ours.cols());
@@ -271,7 +271,7 @@ impl Head<'_> {
             code,
         };
         let cols = labels("v", v.ours.cols());
-        let axes = Axes { first: self.first, ..Axes::new(Rows::Queries, self.queries, &cols) };
+        let axes = Axes { first: self.first, ..Axes::new(RowRole::Queries, self.queries, &cols) };
         Ok(trace.push(&text, output, Kind::Signed, axes, Origin::product(weights, v)))
     }
 
@@ -281,7 +281,7 @@ impl Head<'_> {
     }
 
     fn pairs(&self) -> Axes<'_> {
-        Axes { first: self.first, ..Axes::new(Rows::Pairs, self.queries, self.keys) }
+        Axes { first: self.first, ..Axes::new(RowRole::Pairs, self.queries, self.keys) }
     }
 
     fn name(&self, name: &str) -> String {

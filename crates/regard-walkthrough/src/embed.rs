@@ -8,7 +8,7 @@ use crate::origin::{How, Origin};
 use crate::pair::{Pair, zeros};
 use crate::step::Kind;
 use crate::trace::{Axes, Text, Trace, labels};
-use crate::{Error, Matrix, Quantity, Rows};
+use crate::{Error, Matrix, Quantity, RowRole};
 
 /// Adds the table of embeddings, with a row for each word of `vocabulary`, and X, the rows of the tokens.
 pub(crate) fn look_up(trace: &mut Trace<'_>, vocabulary: &[&str]) -> Result<Pair, Error> {
@@ -16,7 +16,7 @@ pub(crate) fn look_up(trace: &mut Trace<'_>, vocabulary: &[&str]) -> Result<Pair
     let words: Vec<String> = vocabulary.iter().map(|w| (*w).to_owned()).collect();
     let dims = labels("d", trace.inputs.matrix(Quantity::Embeddings).map_or(0, Matrix::cols));
     let text = Text::of(Quantity::Embeddings);
-    let table = trace.give(&text, Axes::new(Rows::Other, &words, &dims))?;
+    let table = trace.give(&text, Axes::new(RowRole::Other, &words, &dims))?;
     let ids: Vec<usize> =
         tokens.iter().map(|t| words.iter().position(|w| w == t).unwrap_or(0)).collect();
     let text = Text::named("x of embeddings", Quantity::X);
@@ -29,7 +29,7 @@ pub(crate) fn look_up(trace: &mut Trace<'_>, vocabulary: &[&str]) -> Result<Pair
             format!("the row of {word} in E: {}", crate::number::number(value.into())),
         )
     });
-    let axes = Axes::new(Rows::Tokens, trace.tokens, &dims);
+    let axes = Axes::new(RowRole::Tokens, trace.tokens, &dims);
     Ok(trace.push(&text, x, Kind::Signed, axes, origin))
 }
 
@@ -56,13 +56,13 @@ pub(crate) fn push_positions(trace: &mut Trace<'_>, d: usize) -> Result<Pair, Er
             Expr::Cosine(Box::new(angle))
         }
     });
-    let axes = Axes::new(Rows::Tokens, trace.tokens, &dims);
+    let axes = Axes::new(RowRole::Tokens, trace.tokens, &dims);
     Ok(trace.push(&text, Pair::new(ours, exact, bound), Kind::Signed, axes, origin))
 }
 
 /// Adds X + P.
 pub(crate) fn push_placed(trace: &mut Trace<'_>, x: &Pair, positions: &Pair) -> Pair {
     let text = Text::of(Quantity::Placed);
-    let axes = Axes::new(Rows::Tokens, &x.name.rows, &x.name.cols);
+    let axes = Axes::new(RowRole::Tokens, &x.name.rows, &x.name.cols);
     trace.push(&text, x.plus(positions), Kind::Signed, axes, Origin::sum(x, positions))
 }

@@ -11,12 +11,12 @@ pub struct Exercise {
     /// The solution, with the numbers of the example.
     pub solution: String,
     /// The possible answers, and which of them are right.
-    pub options: Options,
+    pub options: Answers,
 }
 
 /// The possible answers to a [`Exercise`].
 #[derive(Clone, Debug, PartialEq)]
-pub enum Options {
+pub enum Answers {
     /// One of these choices.
     Choice {
         /// The choices.
@@ -28,15 +28,15 @@ pub enum Options {
     Number(f64),
 }
 
-impl Options {
+impl Answers {
     /// Whether an answer is right: a choice in its words, or a number that differs by at most 2 %, so that two digits are
     /// enough. `None` if the text is not an answer.
     ///
     /// ```
-    /// use regard_walkthrough::Options;
-    /// let number = Options::Number(-0.533);
+    /// use regard_walkthrough::Answers;
+    /// let number = Answers::Number(-0.533);
     /// assert_eq!(["−0.53", "-0,53", "0.53", "much"].map(|said| number.accepts(said)), [Some(true), Some(true), Some(false), None]);
-    /// let choice = Options::Choice { of: vec!["I".into(), "love".into()], right: vec![1] };
+    /// let choice = Answers::Choice { of: vec!["I".into(), "love".into()], right: vec![1] };
     /// assert_eq!(["love", "I", "robotics"].map(|said| choice.accepts(said)), [Some(true), Some(false), None]);
     /// ```
     pub fn accepts(&self, said: &str) -> Option<bool> {
@@ -108,7 +108,7 @@ impl Walkthrough {
         };
         let of = ["Yes", "No"].map(str::to_owned).to_vec();
         let right = vec![usize::from(before == after)];
-        Some(Exercise { question, solution, options: Options::Choice { of, right } })
+        Some(Exercise { question, solution, options: Answers::Choice { of, right } })
     }
 
     /// Asks which value an output is closest to.
@@ -143,7 +143,7 @@ impl Walkthrough {
             number(distance(nearest).into()),
             number(weights.matrix.get(row, nearest).into()),
         );
-        let options = Options::Choice { of: values.row_labels.clone(), right: vec![nearest] };
+        let options = Answers::Choice { of: values.row_labels.clone(), right: vec![nearest] };
         Some(Exercise { question, solution, options })
     }
 }
@@ -165,7 +165,7 @@ fn of_weights(step: &Step) -> Exercise {
             names(&step.col_labels, &most),
             number(weight.into())
         ),
-        options: Options::Choice { of: step.col_labels.clone(), right: most },
+        options: Answers::Choice { of: step.col_labels.clone(), right: most },
     }
 }
 
@@ -179,7 +179,7 @@ fn of_scores(step: &Step) -> Exercise {
             label(&step.row_labels, row)
         ),
         solution: format!("{}: {arithmetic}", names(&step.col_labels, &most)),
-        options: Options::Choice { of: step.col_labels.clone(), right: most },
+        options: Answers::Choice { of: step.col_labels.clone(), right: most },
     }
 }
 
@@ -192,7 +192,7 @@ fn of_masked(step: &Step) -> Exercise {
             "{seen} of {}: itself and the tokens before it. The other scores are −∞.",
             step.matrix.cols()
         ),
-        options: Options::Number(seen as f64),
+        options: Answers::Number(seen as f64),
     }
 }
 
@@ -206,7 +206,7 @@ fn of_cell(step: &Step) -> Exercise {
             label(&step.col_labels, col)
         ),
         solution: step.explain(row, col).unwrap_or_default(),
-        options: Options::Number(step.matrix.get(row, col).into()),
+        options: Answers::Number(step.matrix.get(row, col).into()),
     }
 }
 

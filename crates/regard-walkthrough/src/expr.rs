@@ -3,7 +3,7 @@ use crate::number::{bracketed, number};
 
 /// A cell of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Cell {
+pub struct StepCell {
     /// The key of the step.
     pub step: StepKey,
     /// Its row.
@@ -20,7 +20,7 @@ pub struct Operand {
     /// The number, as the kernels computed it.
     pub value: f32,
     /// The cell that shows it, if a step does.
-    pub cell: Option<Cell>,
+    pub cell: Option<StepCell>,
 }
 
 /// The arithmetic of a cell, as a formula with numbers to draw.

@@ -10,7 +10,7 @@ use crate::pair::Pair;
 use crate::role::Role;
 use crate::step::Kind;
 use crate::trace::{Axes, LAYER, Text, Trace, labels};
-use crate::{Error, Matrix, Quantity, Rows, Section, Settings, StepKey, Without};
+use crate::{Error, Matrix, Quantity, RowRole, Section, Settings, StepKey, Without};
 
 /// Computes attention from scores to output, by one head, or by the heads of the inputs if there is a W_O. `x` are the tokens
 /// of the queries, and `memory` the tokens of the keys, from which `w` made Q, K and V.
@@ -126,7 +126,7 @@ fn push_concatenated(trace: &mut Trace<'_>, road: &Head<'_>, outputs: &[Pair], d
     let formula = format!("C = [{}]", parts.join(" "));
     let text = Text { formula: &formula, ..Text::of(Quantity::Concatenated) };
     let origin = Origin::side_by_side(outputs, columns);
-    let axes = Axes::new(Rows::Queries, road.queries, &dims);
+    let axes = Axes::new(RowRole::Queries, road.queries, &dims);
     trace.push(&text, concatenated, Kind::Signed, axes, origin)
 }
 
@@ -135,10 +135,10 @@ fn push_mixed(trace: &mut Trace<'_>, road: &Head<'_>, concatenated: &Pair) -> Re
     let dims = labels("o", concatenated.ours.cols());
     let cols = labels("o", trace.inputs.matrix(Quantity::WO).map_or(0, Matrix::cols));
     let text = Text::of(Quantity::WO);
-    let w_o = trace.give(&text, Axes::new(Rows::Other, &dims, &cols))?;
+    let w_o = trace.give(&text, Axes::new(RowRole::Other, &dims, &cols))?;
     let text = Text::named("output of heads", Quantity::Output);
     let (output, origin) = (concatenated.times(&w_o)?, Origin::product(concatenated, &w_o));
-    let axes = Axes::new(Rows::Queries, road.queries, &cols);
+    let axes = Axes::new(RowRole::Queries, road.queries, &cols);
     Ok(trace.push(&text, output, Kind::Signed, axes, origin))
 }
 

@@ -11,7 +11,7 @@ use crate::origin::Origin;
 use crate::pair::Pair;
 use crate::step::Kind;
 use crate::trace::{Axes, Text, Trace, labels};
-use crate::{Error, Matrix, Quantity, Rows, reference};
+use crate::{Error, Matrix, Quantity, RowRole, reference};
 
 /// The ε of layer norm, as in PyTorch. The reference uses the same number, which is 10⁻⁵ rounded to `f32`.
 pub(crate) const EPSILON: f32 = 1e-5;
@@ -47,7 +47,7 @@ pub(crate) fn push_norm(
     trace: &mut Trace<'_>,
     x: &Pair,
     which: Which,
-    rows: Rows,
+    rows: RowRole,
 ) -> Result<(Pair, Norm), Error> {
     let Which { keys: [gamma, beta, norm_key], name, subscript } = which;
     let (tokens, dims) = (&x.name.rows, &x.name.cols);
@@ -55,7 +55,7 @@ pub(crate) fn push_norm(
         let text = Text::named(heading, key);
         let symbol = format!("{}{subscript}", text.symbol);
         let text = Text { symbol: &symbol, name: &format!("{}{name}", text.name), ..text };
-        trace.give(&text, Axes::new(Rows::Other, from_ref(&symbol), dims))
+        trace.give(&text, Axes::new(RowRole::Other, from_ref(&symbol), dims))
     };
     let (gamma, beta) = (one_row("gain", gamma)?, one_row("shift", beta)?);
 
@@ -109,7 +109,7 @@ fn normalized(x: &Pair, gamma: &Pair, beta: &Pair) -> Origin {
 pub(crate) fn push_feed_forward(
     trace: &mut Trace<'_>,
     x: &Pair,
-    rows: Rows,
+    rows: RowRole,
 ) -> Result<(Pair, FeedForward), Error> {
     let (tokens, dims) = (&x.name.rows, &x.name.cols);
     let hidden_dims = labels("h", trace.inputs.matrix(Quantity::W1).map_or(0, Matrix::cols));
@@ -152,11 +152,11 @@ fn push_layer(
     let symbol = format!("W{subscript}");
     let name = format!("Weight matrix {symbol}");
     let text = Text { symbol: &symbol, name: &name, ..Text::named("weights of a layer", weights) };
-    let w = trace.give(&text, Axes::new(Rows::Other, rows, cols))?;
+    let w = trace.give(&text, Axes::new(RowRole::Other, rows, cols))?;
     let symbol = format!("b{subscript}");
     let name = format!("Bias {symbol}");
     let text = Text { symbol: &symbol, name: &name, ..Text::named("bias of a layer", bias) };
-    let b = trace.give(&text, Axes::new(Rows::Other, from_ref(&symbol), cols))?;
+    let b = trace.give(&text, Axes::new(RowRole::Other, from_ref(&symbol), cols))?;
     Ok([w, b])
 }
 
@@ -166,7 +166,7 @@ pub(crate) fn push_residual(
     key: Quantity,
     [symbol, name]: [&str; 2],
     [x, added]: [&Pair; 2],
-    rows: Rows,
+    rows: RowRole,
 ) -> Pair {
     let formula = format!("{symbol} = {} + {}", x.name.symbol, added.name.symbol);
     let text = Text { symbol, name, formula: &formula, ..Text::named("residual connection", key) };

@@ -6,7 +6,7 @@ use regard_kernels::{
 
 use crate::bound::{self, Known};
 use crate::check::distance;
-use crate::expr::{Cell, Expr, Operand};
+use crate::expr::{Expr, Operand, StepCell};
 use crate::{Error, Matrix, StepKey, reference};
 
 /// A matrix as the kernels compute it, as the reference computes it, and a bound on their distance. Each operation applies to all
@@ -285,7 +285,7 @@ impl Name {
             |labels: &[String], i: usize| labels.get(i).cloned().unwrap_or_else(|| i.to_string());
         let label =
             format!("{}[{}, {}]", self.symbol, label(&self.rows, row), label(&self.cols, col));
-        let cell = self.key.map(|step| Cell { step, row, col });
+        let cell = self.key.map(|step| StepCell { step, row, col });
         Operand { label, value, cell }
     }
 }

@@ -8,7 +8,7 @@ use crate::pair::Pair;
 use crate::role::Role;
 use crate::step::Kind;
 use crate::trace::{Axes, Text, Trace, labels};
-use crate::{Error, Matrix, Quantity, Rows, Section, StepKey, Without};
+use crate::{Error, Matrix, Quantity, RowRole, Section, StepKey, Without};
 
 /// Adds X and, unless they are left out, W_Q, W_K and W_V.
 pub(crate) fn give_tokens_and_weights(trace: &mut Trace<'_>) -> Result<(Pair, [Pair; 3]), Error> {
@@ -21,7 +21,7 @@ pub(crate) fn give_tokens_and_weights(trace: &mut Trace<'_>) -> Result<(Pair, [P
 pub(crate) fn give_tokens(trace: &mut Trace<'_>) -> Result<Pair, Error> {
     let dims = labels("d", trace.inputs.matrix(Quantity::X).map_or(0, Matrix::cols));
     let text = Text::of(Quantity::X);
-    trace.give(&text, Axes::new(Rows::Tokens, trace.tokens, &dims))
+    trace.give(&text, Axes::new(RowRole::Tokens, trace.tokens, &dims))
 }
 
 /// Adds W_Q, W_K and W_V. They are not shown if projections are left out.
@@ -39,7 +39,7 @@ fn give_weight(trace: &mut Trace<'_>, role: Role) -> Result<Pair, Error> {
     }
     let (rows, cols) = trace.inputs.matrix(key).map_or((0, 0), Matrix::shape);
     let (rows, cols) = (labels("d", rows), labels(role.quantity().name(), cols));
-    trace.give(&Text::of(key), Axes::new(Rows::Other, &rows, &cols))
+    trace.give(&Text::of(key), Axes::new(RowRole::Other, &rows, &cols))
 }
 
 /// Adds Q, K or V under its key: X·W, or X itself if projections are left out.

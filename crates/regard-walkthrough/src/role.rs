@@ -1,4 +1,4 @@
-use crate::{Quantity, Rows};
+use crate::{Quantity, RowRole};
 
 /// A role of a token in attention. The texts of its projection are those of the [`quantity`](Self::quantity).
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl Role {
         }
     }
 
-    pub fn rows(self) -> Rows {
-        if self == Self::Query { Rows::Queries } else { Rows::Keys }
+    pub fn rows(self) -> RowRole {
+        if self == Self::Query { RowRole::Queries } else { RowRole::Keys }
     }
 }

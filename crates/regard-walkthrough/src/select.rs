@@ -1,6 +1,6 @@
 //! Related cells of all steps: a query, its keys, and their rows and columns.
 
-use crate::{Quantity, Rows, Step, StepKey, Walkthrough};
+use crate::{Quantity, RowRole, Step, StepKey, Walkthrough};
 
 /// A query and some keys, by the numbers of their tokens.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl Walkthrough {
         let keys = self
             .steps
             .iter()
-            .filter(|s| s.rows == Rows::Pairs)
+            .filter(|s| s.rows == RowRole::Pairs)
             .map(|s| s.matrix.cols())
             .max()
             .unwrap_or(0);
@@ -65,10 +65,10 @@ impl Walkthrough {
         };
         let token = step.first_token + row;
         match step.rows {
-            Rows::Tokens | Rows::Queries => self.select_token(token),
-            Rows::Keys => Selection { query: None, keys: vec![token] },
-            Rows::Pairs => Selection { query: Some(token), keys: vec![col] },
-            Rows::Other => Selection::default(),
+            RowRole::Tokens | RowRole::Queries => self.select_token(token),
+            RowRole::Keys => Selection { query: None, keys: vec![token] },
+            RowRole::Pairs => Selection { query: Some(token), keys: vec![col] },
+            RowRole::Other => Selection::default(),
         }
     }
 
@@ -85,11 +85,11 @@ impl Step {
         let query = selection.query.and_then(row);
         let keys = || selection.keys.iter().filter_map(|k| row(*k)).collect();
         match self.rows {
-            Rows::Other => Marks::default(),
-            Rows::Queries => Marks { query, ..Marks::default() },
-            Rows::Tokens => Marks { query, keys: keys(), cols: Vec::new() },
-            Rows::Keys => Marks { query: None, keys: keys(), cols: Vec::new() },
-            Rows::Pairs => {
+            RowRole::Other => Marks::default(),
+            RowRole::Queries => Marks { query, ..Marks::default() },
+            RowRole::Tokens => Marks { query, keys: keys(), cols: Vec::new() },
+            RowRole::Keys => Marks { query: None, keys: keys(), cols: Vec::new() },
+            RowRole::Pairs => {
                 let cols = selection.keys.iter().copied().filter(|k| *k < cols).collect();
                 Marks { query, keys: Vec::new(), cols }
             }

@@ -20,7 +20,7 @@ pub enum Kind {
 
 /// The meaning of the rows of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Rows {
+pub enum RowRole {
     /// Tokens before they are projected, such as X. They play all roles.
     Tokens,
     /// Queries and results of them: Q, the output.
@@ -59,7 +59,7 @@ pub struct Step {
     /// The labels of the columns.
     pub col_labels: Vec<String>,
     /// The meaning of the rows, by which rows of different steps correspond.
-    pub rows: Rows,
+    pub rows: RowRole,
     /// The number of the token of the first row. It is not 0 if one row is shown alone.
     pub first_token: usize,
     /// The largest distance of an element from the f64 reference (absolute).

@@ -6,7 +6,7 @@ use crate::number::number;
 use crate::origin::{How, Origin};
 use crate::pair::Pair;
 use crate::step::{Kind, Step};
-use crate::{Check, Error, Inputs, Matrix, Quantity, Rows, Settings, StepKey, ulp};
+use crate::{Check, Error, Inputs, Matrix, Quantity, RowRole, Settings, StepKey, ulp};
 
 /// A walkthrough during its computation.
 pub(crate) struct Trace<'a> {
@@ -86,13 +86,13 @@ fn text(section: &'static str, name: &str) -> &'static str {
 pub(crate) struct Axes<'a> {
     pub rows: &'a [String],
     pub cols: &'a [String],
-    pub of: Rows,
+    pub of: RowRole,
     /// The token of the first row.
     pub first: usize,
 }
 
 impl<'a> Axes<'a> {
-    pub fn new(of: Rows, rows: &'a [String], cols: &'a [String]) -> Self {
+    pub fn new(of: RowRole, rows: &'a [String], cols: &'a [String]) -> Self {
         Self { rows, cols, of, first: 0 }
     }
 }

@@ -2,7 +2,7 @@ use anyhow::{Context as _, Result};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use indicatif::{ProgressBar, ProgressFinish};
 use regard::{Stage, Threads};
-use regard_tensors::attend::{Options, check_range, wider};
+use regard_tensors::attend::{AttendOptions, check_range, wider};
 use safetensors::Dtype;
 use safetensors::tensor::serialize;
 
@@ -33,7 +33,7 @@ use super::threads;
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
     #[command(flatten)]
-    options: Options,
+    options: AttendOptions,
 
     /// Also write the scores at this stage
     #[arg(long, value_parser = stage(), value_name = "STAGE")]
@@ -67,7 +67,7 @@ pub(crate) fn run(Args { options, scores }: &Args) -> Result<(), Failure> {
 
 fn attend(
     inputs: AttendInputs,
-    options: &Options,
+    options: &AttendOptions,
     scores: Option<Stage>,
 ) -> Result<Vec<(&'static str, Tensor)>> {
     let (q, k, v) = (heads("q", &inputs.q)?, heads("k", &inputs.k)?, heads("v", &inputs.v)?);

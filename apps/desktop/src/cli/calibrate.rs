@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use regard_heads::{Numbers, from_disk};
+use regard_heads::{FileNumbers, from_disk};
 use regard_models::embed::{Calibration, EmbedOptions};
 use regard_models::{Checkpoint, Input, Model, Patches, Preparer, ReadAs};
 
@@ -52,8 +52,9 @@ fn texts(path: &Path, model: &Model) -> Result<Vec<Input>> {
 
 /// The inputs of a file of numbers: its tensor `pixel_values`, or the only one that is not `labels`.
 fn windows(path: &Path, patches: &Patches) -> Result<(Vec<Input>, Vec<usize>)> {
-    let mut tensors = Numbers::of_file(&from_disk, path)?;
-    let place = |tensors: &[Numbers], name| tensors.iter().position(|tensor| tensor.name == name);
+    let mut tensors = FileNumbers::of_file(&from_disk, path)?;
+    let place =
+        |tensors: &[FileNumbers], name| tensors.iter().position(|tensor| tensor.name == name);
     let labels = place(&tensors, "labels").map(|at| tensors.remove(at));
     let at = match (place(&tensors, "pixel_values"), tensors.len()) {
         (Some(at), _) => at,
@@ -63,7 +64,7 @@ fn windows(path: &Path, patches: &Patches) -> Result<(Vec<Input>, Vec<usize>)> {
             bail!("it has the tensors {names:?}, and `pixel_values` is needed")
         }
     };
-    let Numbers { name, shape, data, .. } = tensors.swap_remove(at);
+    let FileNumbers { name, shape, data, .. } = tensors.swap_remove(at);
     let Patches { channels, height, width, .. } = *patches;
     let fits = match &shape[..] {
         [_, rest @ ..] => {

@@ -5,10 +5,10 @@ use anyhow::{Context as _, Result, bail, ensure};
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use indicatif::ProgressBar;
-use regard_figure::{Figure, Format, Look, Map, Matrix, Plot};
-use regard_heads::{AttentionMaps, ColorScale, Part, Progress, Survey, unattended};
+use regard_figure::{Figure, Format, LabelledMatrix, Look, Map, Plot};
+use regard_heads::{AttentionMaps, ColorScale, MapPart, Progress, Survey, unattended};
 use regard_session::laboratory::{self, Engine};
-use regard_session::walkthrough::{self, State, of_step, of_walkthrough};
+use regard_session::walkthrough::{self, WalkthroughState, of_step, of_walkthrough};
 use regard_session::{PlotName, Room, Session};
 use regard_walkthrough::{Example, Quantity, Settings, StepKey, Walkthrough};
 
@@ -195,7 +195,7 @@ fn curves(args: &Args, plot: PlotName) -> Result<Plot> {
     );
     let name = args.source.display().to_string();
     let state = match name.parse::<Example>() {
-        Ok(example) => State::new(example),
+        Ok(example) => WalkthroughState::new(example),
         Err(_) if Session::is_named(&args.source) => {
             let session = Session::read(&Native, &args.source)?;
             match session.room {
@@ -238,7 +238,7 @@ fn unknown(source: &str) -> anyhow::Error {
     )
 }
 
-fn of_example(example: Example, args: &Args, look: Look) -> Result<Matrix> {
+fn of_example(example: Example, args: &Args, look: Look) -> Result<LabelledMatrix> {
     ensure!(
         args.layer.is_none() && args.head.is_none() && !args.rollout,
         "--layer, --head and --rollout are for files; a head of an example is a step, such as head_1.weights"
@@ -258,7 +258,7 @@ fn of_example(example: Example, args: &Args, look: Look) -> Result<Matrix> {
 }
 
 /// The matrix that the open room of a session shows.
-fn of_session(args: &Args) -> Result<Matrix> {
+fn of_session(args: &Args) -> Result<LabelledMatrix> {
     ensure!(
         args.layer.is_none() && args.head.is_none() && !args.rollout && args.matrix.is_none(),
         "--matrix, --layer, --head and --rollout are not for sessions, which tell themselves what is shown"
@@ -300,7 +300,7 @@ pub(super) fn others(maps: &AttentionMaps) -> String {
     others.map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
-fn of_file(args: &Args, look: Look) -> Result<Matrix> {
+fn of_file(args: &Args, look: Look) -> Result<LabelledMatrix> {
     let bar = ProgressBar::new(100);
     let progress = |part: f32| {
         bar.set_position((part * 100.0) as u64);
@@ -309,9 +309,9 @@ fn of_file(args: &Args, look: Look) -> Result<Matrix> {
     let maps = opened_maps(args, &progress)?;
     let layer = args.layer.unwrap_or_else(|| maps.layer_number(maps.shape().layers - 1));
     let part = match args.head {
-        Some(head) => Part::Head(maps.find(layer, head)?),
-        None if args.rollout => Part::Rollout(maps.find_layer(layer)?),
-        None => Part::Mean(maps.find_layer(layer)?),
+        Some(head) => MapPart::Head(maps.find(layer, head)?),
+        None if args.rollout => MapPart::Rollout(maps.find_layer(layer)?),
+        None => MapPart::Mean(maps.find_layer(layer)?),
     };
     let matrix = maps.matrix(part, look, &progress)?;
     bar.finish_and_clear();

@@ -156,7 +156,7 @@ pub(super) fn open(
 /// The metadata and the tensors of one file.
 fn part(files: &Files, path: &Path) -> Result<(Metadata, BTreeMap<String, Stored>), Error> {
     let (file, length) = files.open(path)?;
-    let mut header = Header { file: BufReader::new(file), length, at: 0 };
+    let mut header = HeaderReader { file: BufReader::new(file), length, at: 0 };
     let is_gguf = path.extension().is_some_and(|kind| kind == "gguf");
     let else_what =
         if is_gguf { "" } else { "; a model is a folder of Hugging Face, or a GGUF file" };
@@ -227,13 +227,13 @@ struct Info {
 }
 
 /// The header of a file, which is read up to byte `at` of `length`.
-struct Header<F> {
+struct HeaderReader<F> {
     file: F,
     length: u64,
     at: u64,
 }
 
-impl<F: Read> Header<F> {
+impl<F: Read> HeaderReader<F> {
     fn read(&mut self) -> Result<(HashMap<String, Value>, Vec<Info>), String> {
         let magic = self.take()?;
         if &magic != b"GGUF" {

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use super::{AttentionSource, HeadsState};
 use crate::message::Shared;
 use crate::{Cell, Host, file_name};
-use regard_figure::{Extent, Figure, Look, Matrix, Palette, Signs};
+use regard_figure::{Extent, Figure, LabelledMatrix, Look, Palette, Signs};
 use regard_heads::{
-    AttentionMaps, ColorScale, Error, HeadId, Measure, Part, Progress, Survey, palette, unattended,
+    AttentionMaps, ColorScale, Error, HeadId, MapPart, Measure, Progress, Survey, palette,
+    unattended,
 };
 use serde::{Deserialize, Serialize};
 
@@ -137,15 +138,15 @@ impl Surveyed {
             hide_later(numbers.to_mut(), cols);
         }
         if self.survey.factors() == [1, 1] {
-            self.hide_cut(Part::Head(id), &mut numbers);
+            self.hide_cut(MapPart::Head(id), &mut numbers);
         }
         numbers
     }
 
     /// Sets the edges of a head that are cut to −∞.
-    fn hide_cut(&self, part: Part, numbers: &mut Cow<'_, [f32]>) {
+    fn hide_cut(&self, part: MapPart, numbers: &mut Cow<'_, [f32]>) {
         let cols = self.maps.shape().keys;
-        let cut = self.cut.iter().filter(|(head, _)| part == Part::Head(*head));
+        let cut = self.cut.iter().filter(|(head, _)| part == MapPart::Head(*head));
         for (_, (query, key)) in cut {
             if let Some(x) = numbers.to_mut().get_mut(query * cols + key) {
                 *x = f32::NEG_INFINITY;
@@ -190,19 +191,19 @@ impl Surveyed {
     ///
     /// # Errors
     /// [`Error::Unfit`] if the session asks for rollout where it has no meaning.
-    pub fn matrix(&self, mut state: HeadsState, look: Look) -> Result<Matrix, Error> {
+    pub fn matrix(&self, mut state: HeadsState, look: Look) -> Result<LabelledMatrix, Error> {
         let shown = state.shown;
         state.limit(self.maps.shape(), self.maps.is_self_attention());
         // Rollout without a meaning is an error. Another matrix in its place could pass unnoticed.
         state.shown = shown;
-        let part = state.part().unwrap_or_else(|| Part::Head(state.id()));
+        let part = state.part().unwrap_or_else(|| MapPart::Head(state.id()));
         let mut matrix = self.maps.matrix(part, look, &unattended)?;
         (matrix.values, matrix.masked) = (self.drawn(part, &matrix.values), self.masked());
         Ok(matrix)
     }
 
     /// The numbers of a part with −∞ where the mask hides a key.
-    pub fn drawn(&self, part: Part, numbers: &Arc<Vec<f32>>) -> Arc<Vec<f32>> {
+    pub fn drawn(&self, part: MapPart, numbers: &Arc<Vec<f32>>) -> Arc<Vec<f32>> {
         let mut drawn = Cow::Borrowed(&numbers[..]);
         if self.is_causal {
             hide_later(drawn.to_mut(), self.maps.shape().keys);

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Effect, Order};
 use crate::{Cell, Viewport};
-use regard_figure::Matrix;
-use regard_heads::{HeadId, Part, Shape};
+use regard_figure::LabelledMatrix;
+use regard_heads::{AttentionShape, HeadId, MapPart};
 
 /// The sources of attention.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -125,7 +125,7 @@ impl HeadsState {
     }
 
     /// Limits every choice to the contents of the file. A session file may hold anything.
-    pub fn limit(&mut self, shape: Shape, is_self_attention: bool) {
+    pub fn limit(&mut self, shape: AttentionShape, is_self_attention: bool) {
         self.layer = self.layer.min(shape.layers - 1);
         self.head = self.head.min(shape.heads - 1);
         self.chosen = self.chosen.filter(|(row, col)| *row < shape.queries && *col < shape.keys);
@@ -142,7 +142,7 @@ impl HeadsState {
     }
 
     /// The heads whose lines are drawn together, each in its own colour: those of the layer whose mean is chosen.
-    pub fn together(&self, shape: Shape) -> Vec<HeadId> {
+    pub fn together(&self, shape: AttentionShape) -> Vec<HeadId> {
         let count = if self.shown == Shown::MeanOfLayer { shape.heads } else { 0 };
         (0..count).map(|head| HeadId { layer: self.layer, head }).collect()
     }
@@ -161,7 +161,7 @@ impl HeadsState {
     }
 
     /// The matrix reduced to the weights that have lines, for export.
-    pub fn with_lines(&self, mut matrix: Matrix) -> Matrix {
+    pub fn with_lines(&self, mut matrix: LabelledMatrix) -> LabelledMatrix {
         let cols = matrix.cols.len().max(1);
         let mut numbers = matrix.values.to_vec();
         for row in numbers.chunks_exact_mut(cols) {
@@ -174,12 +174,12 @@ impl HeadsState {
     }
 
     /// The matrix that is shown. The grid shows none.
-    pub fn part(&self) -> Option<Part> {
+    pub fn part(&self) -> Option<MapPart> {
         match self.shown {
             Shown::Grid => None,
-            Shown::Head => Some(Part::Head(self.id())),
-            Shown::MeanOfLayer => Some(Part::Mean(self.layer)),
-            Shown::Rollout => Some(Part::Rollout(self.layer)),
+            Shown::Head => Some(MapPart::Head(self.id())),
+            Shown::MeanOfLayer => Some(MapPart::Mean(self.layer)),
+            Shown::Rollout => Some(MapPart::Rollout(self.layer)),
         }
     }
 }

@@ -8,7 +8,7 @@ use regard::Temperature;
 use regard_figure::{Curve, Plot, Scale};
 use regard_kernels::softmax;
 
-use super::Outcome;
+use super::LaboratoryOutcome;
 use super::engine::hide_first;
 use crate::memo::Memo;
 use crate::message::SharedNumbers;
@@ -77,7 +77,7 @@ pub struct Curves {
 
 impl Curves {
     /// The curves of a row. `known` holds the curves by d of the last scores.
-    pub fn new(outcome: &Outcome, row: usize, known: &mut ByDimMemo) -> Self {
+    pub fn new(outcome: &LaboratoryOutcome, row: usize, known: &mut ByDimMemo) -> Self {
         let key = ScoresKey {
             scores: outcome.scores.clone(),
             hides_first: outcome.request.inputs.hide_first,
@@ -119,7 +119,7 @@ impl Curves {
     }
 
     /// The curves of a plot. `None` for a plot of another room.
-    pub fn plot(&self, outcome: &Outcome, name: PlotName) -> Option<Plot> {
+    pub fn plot(&self, outcome: &LaboratoryOutcome, name: PlotName) -> Option<Plot> {
         let inputs = &outcome.request.inputs;
         let t = Some(f64::from(inputs.temperature.get()));
         let plot = |title: &str, axes, scale, mark, curves| {
@@ -166,12 +166,12 @@ impl Curves {
 
 /// The curves of one of the laboratory's plots, to export them. Without a chosen cell they are those of the last row. `None` if
 /// another room shows the plot.
-pub fn plot(outcome: &Outcome, chosen: Option<Cell>, name: PlotName) -> Option<Plot> {
+pub fn plot(outcome: &LaboratoryOutcome, chosen: Option<Cell>, name: PlotName) -> Option<Plot> {
     Curves::new(outcome, row(outcome, chosen), &mut Memo::default()).plot(outcome, name)
 }
 
 /// The row whose curves are shown: that of the chosen cell, or the last one.
-pub fn row(outcome: &Outcome, chosen: Option<Cell>) -> usize {
+pub fn row(outcome: &LaboratoryOutcome, chosen: Option<Cell>) -> usize {
     let last = outcome.request.inputs.tokens - 1;
     chosen.map_or(last, |(row, _)| row.min(last))
 }
@@ -204,7 +204,7 @@ fn ranked(weights: &[f32]) -> Points {
 
 /// The gradient norm over d, without and with 1/√d, of the keys visible to each row: at every power of two, at the present
 /// d, and at all dimensions of the tokens.
-fn by_dim(outcome: &Outcome) -> [Vec<Quartiles>; 2] {
+fn by_dim(outcome: &LaboratoryOutcome) -> [Vec<Quartiles>; 2] {
     let inputs = &outcome.request.inputs;
     let (n, most) = (inputs.tokens, outcome.tokens.width);
     let rows: Vec<usize> = (0..n).step_by(n.div_ceil(MOST_ROWS)).collect();
@@ -269,7 +269,9 @@ mod tests {
 
     use super::*;
     use crate::host::Disk;
-    use crate::laboratory::{Engine, LaboratoryInputs, Request, Shown, TokenSource};
+    use crate::laboratory::{
+        Engine, LaboratoryInputs, LaboratoryMatrix, LaboratoryRequest, TokenSource,
+    };
 
     const MASKED: f32 = f32::NEG_INFINITY;
 
@@ -285,7 +287,7 @@ mod tests {
             dim: 2,
             ..LaboratoryInputs::default()
         };
-        let request = Request { inputs, pinned: None, shown: Shown::Weights };
+        let request = LaboratoryRequest { inputs, pinned: None, shown: LaboratoryMatrix::Weights };
         let outcome = Engine::new(Arc::new(Disk)).run(request, &|_| ()).unwrap();
 
         let curves = Curves::new(&outcome, n - 1, &mut Memo::default());
@@ -324,7 +326,8 @@ mod tests {
     #[test]
     fn the_median_over_rows_falls_without_scaling_and_stays_with_it() {
         let request = LaboratoryInputs { causal: false, alike: 0.0, ..LaboratoryInputs::default() };
-        let request = Request { inputs: request, pinned: None, shown: Shown::Weights };
+        let request =
+            LaboratoryRequest { inputs: request, pinned: None, shown: LaboratoryMatrix::Weights };
         let outcome = Engine::new(Arc::new(Disk)).run(request, &|_| ()).unwrap();
         let [without, with] = by_dim(&outcome);
         let medians =

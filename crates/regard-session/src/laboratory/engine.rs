@@ -10,23 +10,23 @@ use serde::{Deserialize, Serialize};
 use web_time::Instant;
 
 use super::files::{Error, Files, Names, ReadFile, names};
-use super::tokens::{RandomTokens, Tokens};
-use super::{LaboratoryInputs, Request, Shown, TokenFile, TokenSource};
+use super::tokens::{LaboratoryTokens, RandomTokens};
+use super::{LaboratoryInputs, LaboratoryMatrix, LaboratoryRequest, TokenFile, TokenSource};
 use crate::Host;
 use crate::memo::Memo;
 use crate::message::{Shared, SharedNumbers};
-use regard_figure::{Extent, Look, Matrix, Palette, Signs};
+use regard_figure::{Extent, LabelledMatrix, Look, Palette, Signs};
 use regard_heads::masked_scores;
 
 /// The result of a request.
 #[derive(Serialize, Deserialize)]
-pub struct Outcome {
+pub struct LaboratoryOutcome {
     /// The request, limited to the sizes of its files.
-    pub request: Request,
+    pub request: LaboratoryRequest,
     /// The file of the present state, if it has one.
     pub file: Option<Shared<TokenFile>>,
     /// Queries and keys.
-    pub tokens: Shared<Tokens>,
+    pub tokens: Shared<LaboratoryTokens>,
     /// The scores \[n, n\], the input of softmax. A masked score is −∞.
     pub scores: SharedNumbers,
     /// The weights \[n, n\]. −∞ marks a masked cell, whose weight is 0, so that it is drawn as masked.
@@ -51,13 +51,13 @@ pub struct Outcome {
     pub took: Duration,
 }
 
-impl Outcome {
+impl LaboratoryOutcome {
     /// The name of the shown matrix.
     pub fn title(&self) -> &'static str {
         match self.request.shown {
-            Shown::Scores => "Scores",
-            Shown::Pinned if self.pinned.is_some() => "Weights of A",
-            Shown::Difference if self.pinned.is_some() && self.note.is_none() => "B − A",
+            LaboratoryMatrix::Scores => "Scores",
+            LaboratoryMatrix::Pinned if self.pinned.is_some() => "Weights of A",
+            LaboratoryMatrix::Difference if self.pinned.is_some() && self.note.is_none() => "B − A",
             _ => "Weights",
         }
     }
@@ -68,15 +68,15 @@ impl Outcome {
     }
 
     /// The shown matrix, to export it.
-    pub fn matrix(&self, look: Look) -> Matrix {
+    pub fn matrix(&self, look: Look) -> LabelledMatrix {
         self.with_palette(self.palette(look))
     }
 
     /// The shown matrix in these colours.
-    pub fn with_palette(&self, palette: Palette) -> Matrix {
+    pub fn with_palette(&self, palette: Palette) -> LabelledMatrix {
         let title = self.title();
         let [rows, cols] = (**self.names).clone();
-        Matrix {
+        LabelledMatrix {
             title: title.to_owned(),
             name: title.to_lowercase().replace(' ', "_").replace('−', "minus"),
             values: Arc::clone(&self.numbers),
@@ -93,7 +93,7 @@ impl Outcome {
 pub struct Engine {
     files: Files,
     drawn: Option<RandomTokens>,
-    tokens: Memo<LaboratoryInputs, Arc<Tokens>>,
+    tokens: Memo<LaboratoryInputs, Arc<LaboratoryTokens>>,
     scores: Memo<LaboratoryInputs, Arc<Vec<f32>>>,
     weights: Memo<LaboratoryInputs, Arc<Vec<f32>>>,
     pinned: Memo<LaboratoryInputs, Arc<Vec<f32>>>,
@@ -123,9 +123,9 @@ impl Engine {
     /// If a file cannot be read, or if the kernels refuse the inputs.
     pub fn run(
         &mut self,
-        mut request: Request,
+        mut request: LaboratoryRequest,
         progress: &(dyn Fn(f32) + Sync),
-    ) -> Result<Outcome, Error> {
+    ) -> Result<LaboratoryOutcome, Error> {
         let start = Instant::now();
         self.files.keep_for(&request);
         let file = self.limit(&mut request.inputs, progress)?;
@@ -143,32 +143,35 @@ impl Engine {
         let same_size = request.pinned.as_ref().is_none_or(|a| a.tokens == request.inputs.tokens);
         let mut named = (&request.inputs, &file);
         let mut note = None;
-        let mut masked = if request.shown == Shown::Scores { f32::NEG_INFINITY } else { 0.0 };
+        let mut masked =
+            if request.shown == LaboratoryMatrix::Scores { f32::NEG_INFINITY } else { 0.0 };
         let numbers = match (request.shown, &pinned, &request.pinned) {
-            (Shown::Scores, _, _) => match masked_scores(&scores) {
+            (LaboratoryMatrix::Scores, _, _) => match masked_scores(&scores) {
                 Some((scores, by)) => {
                     masked = by;
                     Arc::new(scores)
                 }
                 None => Arc::clone(&scores),
             },
-            (Shown::Pinned, Some(a), Some(inputs)) => {
+            (LaboratoryMatrix::Pinned, Some(a), Some(inputs)) => {
                 named = (inputs, &pinned_file);
                 Arc::clone(a)
             }
-            (Shown::Difference, Some(a), _) if same_size => Arc::new(difference(&weights, a)),
-            (Shown::Difference, Some(_), _) => {
+            (LaboratoryMatrix::Difference, Some(a), _) if same_size => {
+                Arc::new(difference(&weights, a))
+            }
+            (LaboratoryMatrix::Difference, Some(_), _) => {
                 note = Some("A has another number of tokens, so this is B.".to_owned());
                 Arc::clone(&weights)
             }
             _ => Arc::clone(&weights),
         };
         let (side, names) = (named.0.tokens, self.names(named.0, named.1.as_ref()));
-        let is_signed =
-            request.shown == Shown::Scores || request.shown == Shown::Difference && note.is_none();
+        let is_signed = request.shown == LaboratoryMatrix::Scores
+            || request.shown == LaboratoryMatrix::Difference && note.is_none();
         let signs = if is_signed { Signs::Both } else { Signs::Positive };
         let took = start.elapsed();
-        Ok(Outcome {
+        Ok(LaboratoryOutcome {
             request,
             file: file.map(|file| file.about),
             tokens: Shared(tokens),
@@ -210,13 +213,13 @@ impl Engine {
         &mut self,
         inputs: &LaboratoryInputs,
         progress: &(dyn Fn(f32) + Sync),
-    ) -> Result<Arc<Tokens>, Error> {
+    ) -> Result<Arc<LaboratoryTokens>, Error> {
         let key = inputs.of_tokens();
         if let Some(tokens) = self.tokens.get(&key) {
             return Ok(tokens);
         }
         let tokens = match self.files.get(inputs, progress)? {
-            Some(file) => Tokens::of_file(&file.whole, inputs),
+            Some(file) => LaboratoryTokens::of_file(&file.whole, inputs),
             None => self.drawn.get_or_insert_with(|| RandomTokens::new(inputs.seed)).tokens(inputs),
         };
         Ok(self.tokens.put(key, Arc::new(tokens)))
@@ -264,7 +267,7 @@ impl Engine {
 /// The scores \[n, n\] after scale, soft cap, biases and masks.
 fn scores(
     inputs: &LaboratoryInputs,
-    tokens: &Tokens,
+    tokens: &LaboratoryTokens,
     progress: &(dyn Fn(f32) + Sync),
 ) -> Result<Vec<f32>, regard::Error> {
     let (n, d) = (inputs.tokens, inputs.dim);

@@ -4,7 +4,7 @@ use core::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{LaboratoryInputs, Request};
+use super::{LaboratoryInputs, LaboratoryRequest};
 use crate::Host;
 use crate::message::Shared;
 use regard_figure::Label;
@@ -71,7 +71,7 @@ impl Files {
     }
 
     /// Forgets the files that this request does not need.
-    pub fn keep_for(&mut self, request: &Request) {
+    pub fn keep_for(&mut self, request: &LaboratoryRequest) {
         let present = request.inputs.source.path();
         let pinned = request.pinned.as_ref().and_then(|inputs| inputs.source.path());
         self.read.retain(|read| [present, pinned].contains(&Some(&read.path)));

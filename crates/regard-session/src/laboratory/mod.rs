@@ -1,6 +1,6 @@
 //! Attention over any number of tokens, with a knob for each of its inputs.
 //!
-//! [`State`] holds the choices of the user, and an [`Engine`] computes the results.
+//! [`LaboratoryState`] holds the choices of the user, and an [`Engine`] computes the results.
 
 mod curves;
 mod engine;
@@ -9,9 +9,9 @@ mod state;
 mod tokens;
 
 pub use self::curves::{ByDimMemo, Curves, WITH, WITHOUT, plot, row};
-pub use self::engine::{Engine, Outcome};
+pub use self::engine::{Engine, LaboratoryOutcome};
 pub use self::files::{Error, TokenFile, name};
 pub use self::state::{
-    Brush, LEAST_CAP, LaboratoryInputs, MOST_DIM, MOST_SINK, MOST_SMOOTH, MOST_TOKENS, Request,
-    Shown, Square, State, TokenSource,
+    Brush, LEAST_CAP, LaboratoryInputs, LaboratoryMatrix, LaboratoryRequest, LaboratoryState,
+    MOST_DIM, MOST_SINK, MOST_SMOOTH, MOST_TOKENS, Square, TokenSource,
 };

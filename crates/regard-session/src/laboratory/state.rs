@@ -92,7 +92,7 @@ pub struct Square {
 /// The matrices that can be shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Shown {
+pub enum LaboratoryMatrix {
     /// The weights of the present state.
     #[default]
     Weights,
@@ -106,13 +106,13 @@ pub enum Shown {
 
 /// A request to the [`Engine`](super::Engine).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Request {
+pub struct LaboratoryRequest {
     /// The present state.
     pub inputs: LaboratoryInputs,
     /// The state to compare with.
     pub pinned: Option<Box<LaboratoryInputs>>,
     /// The matrix to show.
-    pub shown: Shown,
+    pub shown: LaboratoryMatrix,
 }
 
 /// The brush that paints while dragging.
@@ -127,13 +127,13 @@ pub struct Brush {
 /// The choices of the user in the laboratory.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct State {
+pub struct LaboratoryState {
     /// The inputs of the computation.
     pub inputs: LaboratoryInputs,
     /// The state to compare with: A.
     pub pinned: Option<Box<LaboratoryInputs>>,
     /// The matrix that is shown.
-    pub shown: Shown,
+    pub shown: LaboratoryMatrix,
     /// The brush, if dragging paints.
     pub brush: Option<Brush>,
     /// The cell that was clicked.
@@ -230,7 +230,7 @@ pub const MOST_SINK: f32 = 16.0;
 /// The smallest soft cap. At 0, scores would be NaN.
 pub const LEAST_CAP: f32 = 0.1;
 
-impl State {
+impl LaboratoryState {
     /// Takes the choices of another state. Zoom, pins, the cursor and the brush stay.
     pub fn take(&mut self, choices: &Self) {
         let (chosen, view, brush) = (self.chosen, core::mem::take(&mut self.view), self.brush);
@@ -248,8 +248,12 @@ impl State {
     }
 
     /// The request that the state makes.
-    pub fn request(&self) -> Request {
-        Request { inputs: self.inputs.clone(), pinned: self.pinned.clone(), shown: self.shown }
+    pub fn request(&self) -> LaboratoryRequest {
+        LaboratoryRequest {
+            inputs: self.inputs.clone(),
+            pinned: self.pinned.clone(),
+            shown: self.shown,
+        }
     }
 
     /// Pins the present inputs as A.
@@ -260,8 +264,8 @@ impl State {
     /// Forgets A.
     pub fn unpin(&mut self) {
         self.pinned = None;
-        if matches!(self.shown, Shown::Pinned | Shown::Difference) {
-            self.shown = Shown::Weights;
+        if matches!(self.shown, LaboratoryMatrix::Pinned | LaboratoryMatrix::Difference) {
+            self.shown = LaboratoryMatrix::Weights;
         }
     }
 }

@@ -13,7 +13,7 @@ const OF_KEYS: u32 = 1 << 31;
 /// The queries and keys of some tokens, with all their dimensions. Fewer dimensions are the first of these, and fewer tokens
 /// are the first tokens: a slider adds or removes numbers and leaves the others unchanged.
 #[derive(Serialize, Deserialize)]
-pub struct Tokens {
+pub struct LaboratoryTokens {
     /// The number of dimensions: [`MOST_DIM`], or that of the file if it has fewer.
     pub width: usize,
     /// \[tokens, width\].
@@ -38,7 +38,7 @@ impl RandomTokens {
     }
 
     /// Draws the numbers that these inputs need. Another seed starts again.
-    pub fn tokens(&mut self, inputs: &LaboratoryInputs) -> Tokens {
+    pub fn tokens(&mut self, inputs: &LaboratoryInputs) -> LaboratoryTokens {
         if self.seed != inputs.seed {
             *self = Self::new(inputs.seed);
         }
@@ -52,7 +52,7 @@ impl RandomTokens {
         for (key, query) in keys.iter_mut().zip(&queries) {
             *key = alike * query + apart * *key;
         }
-        Tokens { width: MOST_DIM, queries, keys }
+        LaboratoryTokens { width: MOST_DIM, queries, keys }
     }
 }
 
@@ -66,7 +66,7 @@ fn smoothed(numbers: &[f32], smooth: f32) -> Vec<f32> {
     out
 }
 
-impl Tokens {
+impl LaboratoryTokens {
     pub fn of_file(file: &QueriesAndKeys, inputs: &LaboratoryInputs) -> Self {
         let head = if let TokenSource::File { head, .. } = inputs.source { head } else { 0 };
         let width = file.dim().min(MOST_DIM);

@@ -1,6 +1,6 @@
 //! A model that reads a text and that can be changed, or a file of attention, a model that does not run.
 //!
-//! [`State`] holds the choices of the user. The model runs first unchanged, then with the changes, then over the second text.
+//! [`ModelState`] holds the choices of the user. The model runs first unchanged, then with the changes, then over the second text.
 
 mod drawing;
 mod input;
@@ -21,5 +21,5 @@ pub use self::reads::Reads;
 pub use self::record::Record;
 pub use self::request::Request;
 pub use self::run::{Changed, Difference, Outcome, Pair, Second, Unchanged, grid, matrix};
-pub use self::state::{Listed, PatchedPart, State, Version, View, Written};
+pub use self::state::{Listed, ModelState, PatchedPart, Version, View, Written};
 pub use self::weighted::weighted;

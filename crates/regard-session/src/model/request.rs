@@ -7,7 +7,7 @@ use regard_models::{Change, Description, Which};
 use serde::{Deserialize, Serialize};
 
 use super::open::short;
-use super::{Drawing, State};
+use super::{Drawing, ModelState};
 
 /// The inputs and the changes of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,7 +39,7 @@ pub struct Request {
 
 impl Request {
     /// The request of the user's choices. It includes model B once that is open.
-    pub fn of(state: &State, model_b: Option<&str>) -> Self {
+    pub fn of(state: &ModelState, model_b: Option<&str>) -> Self {
         Self {
             text: state.text.clone(),
             ids: state.ids().map(<[u32]>::to_vec),

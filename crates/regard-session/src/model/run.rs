@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use regard_figure::{Figure, Label, Look, Matrix};
-use regard_heads::{AttentionMaps, HeadId, Shape, packed, unattended};
+use regard_figure::{Figure, Label, LabelledMatrix, Look};
+use regard_heads::{AttentionMaps, AttentionShape, HeadId, packed, unattended};
 use regard_models::{Baseline, Change, Description, Input, Model, Stack, Values, Which};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -18,7 +18,7 @@ use super::open::{Loaded, digits, same_tokens};
 use super::reads::Reads;
 use super::request::Request;
 use super::weighted::weighted;
-use super::{Next, State, Version};
+use super::{ModelState, Next, Version};
 use crate::heads::{self, MapKind, Surveyed};
 use crate::message::Shared;
 use crate::{Cell, Host, counted, lock};
@@ -375,7 +375,7 @@ impl Outcome {
 ///
 /// # Errors
 /// If the model or the file cannot be opened, if the model cannot read the text, or if the changes do not fit.
-pub fn matrix(host: &dyn Host, state: &State, look: Look) -> anyhow::Result<Matrix> {
+pub fn matrix(host: &dyn Host, state: &ModelState, look: Look) -> anyhow::Result<LabelledMatrix> {
     Ok(heads_of(host, state, |heads| heads.matrix(state.heads.clone(), look))??)
 }
 
@@ -383,14 +383,14 @@ pub fn matrix(host: &dyn Host, state: &State, look: Look) -> anyhow::Result<Matr
 ///
 /// # Errors
 /// Those of [`matrix`].
-pub fn grid(host: &dyn Host, state: &State, look: Look) -> anyhow::Result<Figure> {
+pub fn grid(host: &dyn Host, state: &ModelState, look: Look) -> anyhow::Result<Figure> {
     heads_of(host, state, |heads| heads.figure(look))
 }
 
 /// Runs the model of a session, or reads its file. Returns the result of `ask` for the heads that the session shows.
 fn heads_of<T>(
     host: &dyn Host,
-    state: &State,
+    state: &ModelState,
     ask: impl FnOnce(&Surveyed) -> T,
 ) -> anyhow::Result<T> {
     if let Some(source) = &state.file {
@@ -610,7 +610,7 @@ fn surveyed(
 ) -> Result<Surveyed, String> {
     let [queries, keys] = which.sides(both);
     let (layers, heads) = (stack.layers(), stack.block.heads);
-    let shape = Shape { layers, heads, queries: queries.len(), keys: keys.len() };
+    let shape = AttentionShape { layers, heads, queries: queries.len(), keys: keys.len() };
     let maps = AttentionMaps::new(shape, weights, [queries.to_vec(), keys.to_vec()]);
     let heads = maps.and_then(|maps| Surveyed::new(maps, MapKind::Weights, &unattended));
     heads.map_err(|e| e.to_string())

@@ -146,7 +146,7 @@ pub struct Listed {
 /// The choices of the user in this room.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct State {
+pub struct ModelState {
     /// The model: a bundled one, a folder, a GGUF file, or a name in the cache.
     pub model: String,
     /// The attention that is shown instead of that of the model.
@@ -197,13 +197,13 @@ pub struct State {
     pub brush: Option<bool>,
 }
 
-impl Default for State {
+impl Default for ModelState {
     fn default() -> Self {
         Self::of(ENGLISH)
     }
 }
 
-impl State {
+impl ModelState {
     /// The state for a model that has just been opened.
     pub fn of(model: impl Into<String>) -> Self {
         let model = model.into();
@@ -460,7 +460,7 @@ mod tests {
     #[test]
     fn one_name_of_the_text_is_swapped() {
         let swapped = |text: &str| {
-            let state = State { text: text.to_owned(), ..State::default() };
+            let state = ModelState { text: text.to_owned(), ..ModelState::default() };
             state.swapped()
         };
         let some = |text: &str| Some(text.to_owned());
@@ -475,7 +475,8 @@ mod tests {
 
     #[test]
     fn the_text_to_patch_from_follows_what_is_typed_and_a_users_own_does_not() {
-        let mut state = State { text: "Tom met Mia. Tom said".to_owned(), ..State::default() };
+        let mut state =
+            ModelState { text: "Tom met Mia. Tom said".to_owned(), ..ModelState::default() };
         state.second = Some(state.to_patch_from());
         state.read("Tom met Ann. Tom said".to_owned());
         assert_eq!(state.second.as_deref(), Some("Tom met Ann. Ann said"));
@@ -492,7 +493,7 @@ mod tests {
 
     #[test]
     fn a_head_has_one_output_and_one_temperature() {
-        let mut state = State::default();
+        let mut state = ModelState::default();
         let head = state.address(HeadId { layer: 1, head: 2 });
         state.ablate(head, Some(Ablation::Zero));
         state.set_temperature(head, 0.5);

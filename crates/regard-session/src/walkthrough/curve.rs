@@ -4,25 +4,25 @@ use regard_figure::{Curve, Plot, Scale};
 use regard_kernels::Temperature;
 use regard_walkthrough::{Kind, Quantity, Step, Walkthrough, softmax_curve};
 
-use super::State;
+use super::WalkthroughState;
 use crate::temperature;
 
 /// The number of points on a curve.
 const POINTS: usize = 97;
 /// The curves of the row under the pointer, to export them.
-pub fn curves(state: &State, walkthrough: &Walkthrough) -> Option<Plot> {
+pub fn curves(state: &WalkthroughState, walkthrough: &Walkthrough) -> Option<Plot> {
     let (scores, weights, row) = softmax_row(state, walkthrough)?;
     Some(of(state.settings.temperature, &scores, weights, row))
 }
 
 /// The step whose weights [`curves`] shows.
-pub fn curves_of<'a>(state: &State, walkthrough: &'a Walkthrough) -> Option<&'a Step> {
+pub fn curves_of<'a>(state: &WalkthroughState, walkthrough: &'a Walkthrough) -> Option<&'a Step> {
     softmax_row(state, walkthrough).map(|(_, weights, _)| weights)
 }
 
 /// The row of scores before softmax, the step of its weights, and the index of the row.
 fn softmax_row<'a>(
-    state: &State,
+    state: &WalkthroughState,
     walkthrough: &'a Walkthrough,
 ) -> Option<(Vec<f32>, &'a Step, usize)> {
     let pointed = state

@@ -5,5 +5,5 @@ mod state;
 mod step;
 
 pub use self::curve::{curves, curves_of};
-pub use self::state::{At, Picked, ReadingMode, State};
+pub use self::state::{At, Picked, ReadingMode, WalkthroughState};
 pub use self::step::{of_step, of_walkthrough, palette};

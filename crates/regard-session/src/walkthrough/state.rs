@@ -23,7 +23,7 @@ pub enum ReadingMode {
 /// The choices of the user in a walkthrough.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct State {
+pub struct WalkthroughState {
     /// The worked example, and the numbers that were typed over.
     pub inputs: Inputs,
     /// The temperature, the mask, and the step that is left out.
@@ -72,13 +72,13 @@ pub struct At {
     pub cell: Cell,
 }
 
-impl Default for State {
+impl Default for WalkthroughState {
     fn default() -> Self {
         Self::new(Example::ALL[0])
     }
 }
 
-impl State {
+impl WalkthroughState {
     /// An example without changes.
     pub fn new(example: Example) -> Self {
         Self::of(Inputs::new(example), Settings::default())

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use regard_figure::{Label, Look, Matrix, Palette, largest};
+use regard_figure::{Label, LabelledMatrix, Look, Palette, largest};
 use regard_walkthrough::{Kind, Step, StepKey, Walkthrough};
 
 /// The matrix of the step with this key. Without such a step, it is that of the last weights, or else of the last step.
@@ -10,7 +10,7 @@ pub fn of_walkthrough(
     walkthrough: &Walkthrough,
     key: Option<StepKey>,
     look: Look,
-) -> Option<Matrix> {
+) -> Option<LabelledMatrix> {
     let steps = &walkthrough.steps;
     let weights = || steps.iter().rev().find(|step| step.kind == Kind::Weights);
     let step =
@@ -19,7 +19,7 @@ pub fn of_walkthrough(
 }
 
 /// The matrix of a step of an example.
-pub fn of_step(walkthrough: &Walkthrough, step: &Step, look: Look) -> Matrix {
+pub fn of_step(walkthrough: &Walkthrough, step: &Step, look: Look) -> LabelledMatrix {
     let (rows, cols) = step.matrix.shape();
     // Every row and column needs a label, even if the step has fewer.
     let labels = |labels: &[String], n: usize| -> Vec<Label> {
@@ -28,7 +28,7 @@ pub fn of_step(walkthrough: &Walkthrough, step: &Step, look: Look) -> Matrix {
     let attention = rows == cols
         && step.row_labels == walkthrough.tokens
         && step.col_labels == walkthrough.tokens;
-    Matrix {
+    LabelledMatrix {
         title: format!("{}: {}", walkthrough.example.title(), step.name),
         name: step.key.to_string(),
         values: Arc::new(step.matrix.as_slice().to_vec()),

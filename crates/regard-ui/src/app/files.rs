@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use egui::{Context, RichText};
-use regard_figure::{Figure, Format, Matrix, Plot};
+use regard_figure::{Figure, Format, LabelledMatrix, Plot};
 use regard_session::walkthrough::of_walkthrough;
 
 use super::App;
@@ -16,7 +16,7 @@ const MOST_COPIED: usize = 512 * 512;
 
 impl App {
     /// The matrix that the open room shows. In an example, it is the step of the chosen cell, or the weights.
-    pub(crate) fn matrix(&self) -> Option<Matrix> {
+    pub(crate) fn matrix(&self) -> Option<LabelledMatrix> {
         let look = self.session.look;
         match self.session.room {
             Room::Walkthrough => {
@@ -37,7 +37,7 @@ impl App {
     }
 
     /// The effect of each head of the model, if the model room shows it.
-    pub(super) fn sweep(&self) -> Option<Matrix> {
+    pub(super) fn sweep(&self) -> Option<LabelledMatrix> {
         let Session { room, look, .. } = &self.session;
         self.model.swept(*look).filter(|_| *room == Room::Stage)
     }

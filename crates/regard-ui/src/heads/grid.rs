@@ -18,7 +18,7 @@ use crate::colors::{Colors as _, Look, Palette, largest};
 use crate::explain::SINK;
 use crate::{numbers, style};
 use regard_figure::{Extent, extents};
-use regard_heads::{HeadId, Measure, Measures, Shape};
+use regard_heads::{AttentionShape, HeadId, Measure, Measures};
 
 /// Smaller pictures scroll, as large as the width allows, up to the second size.
 const SMALLEST: f32 = 22.0;
@@ -236,7 +236,12 @@ impl GridPlaces {
     }
 
     /// The grid in which `count` squares are as large as possible. If they stand by layer, each layer is a row.
-    fn fitting(room: Vec2, around: [f32; 2], count: usize, by_layer: Option<Shape>) -> Self {
+    fn fitting(
+        room: Vec2,
+        around: [f32; 2],
+        count: usize,
+        by_layer: Option<AttentionShape>,
+    ) -> Self {
         let places = |columns: usize| Self::new(room, around, [columns, count.div_ceil(columns)]);
         let larger = |a: Self, b: Self| if b.side > a.side { b } else { a };
         match by_layer {
@@ -383,7 +388,7 @@ mod tests {
 
     #[test]
     fn rows_are_layers_and_all_heads_fit() {
-        let shape = |layers, heads| Some(Shape { layers, heads, queries: 9, keys: 9 });
+        let shape = |layers, heads| Some(AttentionShape { layers, heads, queries: 9, keys: 9 });
         for (width, height, layers, heads) in
             [(1300.0, 800.0, 30, 9), (900.0, 600.0, 3, 4), (300.0, 500.0, 30, 9)]
         {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use egui::{Context, Label, RichText, ScrollArea, Ui};
-use regard_figure::{Figure, Matrix, overlaid};
-use regard_heads::{HeadId, Part};
+use regard_figure::{Figure, LabelledMatrix, overlaid};
+use regard_heads::{HeadId, MapPart};
 
 use super::lines::LineSet;
 use super::{HeadsState, Side, bar, lines};
@@ -57,7 +57,7 @@ impl Together {
 
 struct Of {
     heads: Arc<Surveyed>,
-    part: Part,
+    part: MapPart,
 }
 
 impl Large {
@@ -66,7 +66,7 @@ impl Large {
         &mut self,
         background: &Arc<Background>,
         ctx: &Context,
-        asked: Option<(&Arc<Surveyed>, Part)>,
+        asked: Option<(&Arc<Surveyed>, MapPart)>,
     ) -> Result<(), String> {
         let mut outcome = Ok(());
         if let Some(done) = self.computing.as_ref().and_then(|(_, once)| once.take())
@@ -100,7 +100,7 @@ impl Large {
         self.shown.as_ref().map(|(_, selected)| selected)
     }
 
-    pub(crate) fn matrix(&self, look: Look) -> Option<Matrix> {
+    pub(crate) fn matrix(&self, look: Look) -> Option<LabelledMatrix> {
         self.shown.as_ref().map(|(of, selected)| selected.matrix(&of.heads, look))
     }
 
@@ -113,7 +113,7 @@ impl Large {
         let (of, selected) = self.shown.as_ref()?;
         let matrix = selected.matrix(&of.heads, look);
         let head = |(place, id): (usize, &HeadId)| {
-            let (numbers, part) = (of.heads.maps.head(*id).into_owned(), Part::Head(*id));
+            let (numbers, part) = (of.heads.maps.head(*id).into_owned(), MapPart::Head(*id));
             let of_head = of.heads.maps.labelled(part, Arc::new(numbers), matrix.palette);
             let [r, g, b, _] = lines::color(place).to_array();
             (state.with_lines(of_head), [r, g, b])
@@ -173,7 +173,7 @@ impl Large {
             self.together.take(heads, &together);
             let each = together.iter().enumerate().zip(&self.together.numbers);
             let each = each.map(|((place, id), numbers)| LineSet {
-                name: heads.maps.title(Part::Head(*id)),
+                name: heads.maps.title(MapPart::Head(*id)),
                 numbers,
                 colors: [lines::color(place); 2],
             });

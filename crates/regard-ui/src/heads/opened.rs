@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use regard_figure::{Extent, Look, Matrix, Palette};
-use regard_heads::{Error, Part, Progress, packed};
+use regard_figure::{Extent, LabelledMatrix, Look, Palette};
+use regard_heads::{Error, MapPart, Progress, packed};
 use regard_session::heads::{AttentionSource, OpenedHeads, Surveyed};
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ use crate::work::{Background, Question, Steps, at_once};
 /// The matrix that is shown enlarged.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Selected {
-    pub(super) part: Part,
+    pub(super) part: MapPart,
     pub(crate) title: String,
     /// The weights, queries × keys.
     #[serde(with = "packed")]
@@ -52,7 +52,7 @@ impl Question for OpenAttention {
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Select {
     pub(crate) heads: u64,
-    pub(crate) part: Part,
+    pub(crate) part: MapPart,
 }
 
 impl Question for Select {
@@ -68,7 +68,11 @@ impl Question for Select {
 }
 
 impl Selected {
-    pub(super) fn of(heads: &Surveyed, part: Part, progress: &Progress<'_>) -> Result<Self, Error> {
+    pub(super) fn of(
+        heads: &Surveyed,
+        part: MapPart,
+        progress: &Progress<'_>,
+    ) -> Result<Self, Error> {
         let numbers = Arc::new(heads.maps.part(part, progress)?);
         let extent = Extent::of(&numbers);
         let cols = heads.maps.shape().keys;
@@ -88,10 +92,10 @@ impl Selected {
     }
 
     /// The matrix with its tokens, to export it.
-    pub fn matrix(&self, heads: &Surveyed, look: Look) -> Matrix {
+    pub fn matrix(&self, heads: &Surveyed, look: Look) -> LabelledMatrix {
         let values = Arc::clone(&self.drawn);
         let matrix = heads.maps.labelled(self.part, values, self.palette(look));
-        Matrix { masked: heads.masked(), ..matrix }
+        LabelledMatrix { masked: heads.masked(), ..matrix }
     }
 
     pub(super) fn set_look(&mut self, look: Look) {

@@ -3,8 +3,8 @@
 use core::ops::Deref;
 use std::sync::{Arc, Mutex};
 
-use regard_figure::{Extent, Look, Matrix, Palette};
-use regard_session::laboratory::{Engine, Outcome, Request};
+use regard_figure::{Extent, LabelledMatrix, Look, Palette};
+use regard_session::laboratory::{Engine, LaboratoryOutcome, LaboratoryRequest};
 use serde::{Deserialize, Serialize};
 
 use crate::heatmap::Picture;
@@ -13,22 +13,22 @@ use crate::work::{Background, Question, Steps, at_once, lock};
 /// An outcome with the picture of its numbers.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Pictured {
-    outcome: Outcome,
+    outcome: LaboratoryOutcome,
     /// The picture of the numbers.
     pub(crate) picture: Picture,
     extent: Extent,
 }
 
 impl Deref for Pictured {
-    type Target = Outcome;
+    type Target = LaboratoryOutcome;
 
-    fn deref(&self) -> &Outcome {
+    fn deref(&self) -> &LaboratoryOutcome {
         &self.outcome
     }
 }
 
 impl Pictured {
-    pub(crate) fn new(outcome: Outcome) -> Self {
+    pub(crate) fn new(outcome: LaboratoryOutcome) -> Self {
         let palette = |extent| Palette::of(extent, outcome.signs, Look::default());
         let mut picture = Picture::new(&outcome.numbers, outcome.side, palette(Extent::default()));
         let extent = Extent::up_to(picture.largest(&outcome.numbers), &outcome.numbers);
@@ -42,7 +42,7 @@ impl Pictured {
     }
 
     /// The shown matrix, to export it.
-    pub(crate) fn matrix(&self, look: Look) -> Matrix {
+    pub(crate) fn matrix(&self, look: Look) -> LabelledMatrix {
         self.outcome.with_palette(self.palette(look))
     }
 }
@@ -52,7 +52,7 @@ impl Pictured {
 pub(crate) struct Compute {
     /// The place of the engine. The first question makes the engine.
     pub(crate) engine: u64,
-    pub(crate) request: Request,
+    pub(crate) request: LaboratoryRequest,
 }
 
 impl Question for Compute {

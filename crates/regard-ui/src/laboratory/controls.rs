@@ -4,13 +4,17 @@ use core::ops::RangeInclusive;
 
 use egui::{DragValue, RichText, Slider, Ui};
 
-use super::{Brush, LaboratoryInputs, State, TokenFile, TokenSource};
+use super::{Brush, LaboratoryInputs, LaboratoryState, TokenFile, TokenSource};
 use crate::explain::{explanation, heading};
 use crate::{Command, file_name, temperature};
 use regard_session::laboratory::{LEAST_CAP, MOST_DIM, MOST_SINK, MOST_SMOOTH, MOST_TOKENS};
 
 /// Shows all knobs. `file` is the file of the tokens, once it is read. Returns the command whose button was pressed.
-pub(crate) fn show(ui: &mut Ui, state: &mut State, file: Option<&TokenFile>) -> Option<Command> {
+pub(crate) fn show(
+    ui: &mut Ui,
+    state: &mut LaboratoryState,
+    file: Option<&TokenFile>,
+) -> Option<Command> {
     let command = tokens(ui, &mut state.inputs, file);
     ui.separator();
     softmax(ui, &mut state.inputs);
@@ -105,7 +109,7 @@ fn softmax(ui: &mut Ui, inputs: &mut LaboratoryInputs) {
     );
 }
 
-fn masks(ui: &mut Ui, state: &mut State) {
+fn masks(ui: &mut Ui, state: &mut LaboratoryState) {
     heading(ui, "Mask", explanation!("Mask"));
     let inputs = &mut state.inputs;
     let n = inputs.tokens;
@@ -137,7 +141,7 @@ fn masks(ui: &mut Ui, state: &mut State) {
     painting(ui, state);
 }
 
-fn painting(ui: &mut Ui, state: &mut State) {
+fn painting(ui: &mut Ui, state: &mut LaboratoryState) {
     let n = state.inputs.tokens;
     let start = Brush { side: (n / 16).max(1), hides: true };
     option(ui, "Paint cells", &mut state.brush, start, |ui, brush| {

@@ -1,7 +1,7 @@
 //! The plots of the chosen row, and of the gradient over the number of dimensions, beside the matrix.
 
 use egui::{RichText, Ui};
-use regard_session::laboratory::{Curves, Outcome, WITH, WITHOUT};
+use regard_session::laboratory::{Curves, LaboratoryOutcome, WITH, WITHOUT};
 
 use crate::plots::{self, PlotName};
 use crate::{Command, colors};
@@ -26,7 +26,7 @@ fn legend(ui: &mut Ui) {
 pub(super) fn show(
     curves: &Curves,
     ui: &mut Ui,
-    outcome: &Outcome,
+    outcome: &LaboratoryOutcome,
     columns: usize,
 ) -> Option<Command> {
     let mut command = None;

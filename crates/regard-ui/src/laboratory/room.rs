@@ -10,8 +10,8 @@ use web_time::Instant;
 
 use super::benchmark::Benchmark;
 use super::{
-    Compute, LaboratoryInputs, Outcome, Pictured, Request, Shown, Square, State, TokenFile,
-    TokenSource, controls, curves,
+    Compute, LaboratoryInputs, LaboratoryMatrix, LaboratoryOutcome, LaboratoryRequest,
+    LaboratoryState, Pictured, Square, TokenFile, TokenSource, controls, curves,
 };
 use crate::choice;
 use crate::colors::Look;
@@ -36,14 +36,14 @@ const OF_LABELS: f32 = 176.0;
 /// The maximum length of a name above the curves.
 const LONGEST_NAME: usize = 16;
 
-/// The view of a [`State`]. It shows the last outcome while the next is computed.
+/// The view of a [`LaboratoryState`]. It shows the last outcome while the next is computed.
 pub(crate) struct LaboratoryRoom {
     background: Arc<Background>,
     engine: Place,
-    computing: Option<(Request, Once<Pictured>)>,
+    computing: Option<(LaboratoryRequest, Once<Pictured>)>,
     /// The latest request, and when the window began to wait for a picture.
-    asked: Option<(Request, Instant)>,
-    answered: Option<Request>,
+    asked: Option<(LaboratoryRequest, Instant)>,
+    answered: Option<LaboratoryRequest>,
     outcome: Option<Pictured>,
     error: Option<String>,
     /// The file that replaces the state's source as soon as it is read.
@@ -100,14 +100,14 @@ impl LaboratoryRoom {
     }
 
     /// The file of the state's tokens, if it has been read.
-    fn file(&self, state: &State) -> Option<Shared<TokenFile>> {
+    fn file(&self, state: &LaboratoryState) -> Option<Shared<TokenFile>> {
         let outcome = self.outcome.as_ref()?;
         let is_it = outcome.request.inputs.source.path() == state.inputs.source.path();
         outcome.file.clone().filter(|_| is_it)
     }
 
     /// Takes the answer, and makes the next request.
-    fn exchange(&mut self, ui: &Ui, state: &mut State) {
+    fn exchange(&mut self, ui: &Ui, state: &mut LaboratoryState) {
         let was_late = self.is_late();
         if let Some(answer) = self.computing.as_ref().and_then(|(_, once)| once.take())
             && let Some((asked, _)) = self.computing.take()
@@ -133,7 +133,12 @@ impl LaboratoryRoom {
         }
     }
 
-    fn receive(&mut self, asked: &Request, answer: Result<Pictured, String>, state: &mut State) {
+    fn receive(
+        &mut self,
+        asked: &LaboratoryRequest,
+        answer: Result<Pictured, String>,
+        state: &mut LaboratoryState,
+    ) {
         let is_latest = self.asked.as_ref().is_some_and(|(latest, _)| latest == asked);
         self.answered = Some(asked.clone());
         let path = asked.inputs.source.path();
@@ -188,7 +193,7 @@ impl LaboratoryRoom {
     pub(crate) fn ui(
         &mut self,
         ui: &mut Ui,
-        state: &mut State,
+        state: &mut LaboratoryState,
         look: Look,
         side: bool,
     ) -> Option<Command> {
@@ -224,17 +229,25 @@ impl LaboratoryRoom {
     }
 
     /// Shows the choice of the matrix, and the controls of A.
-    fn bar(ui: &mut Ui, state: &mut State) -> Option<Command> {
+    fn bar(ui: &mut Ui, state: &mut LaboratoryState) -> Option<Command> {
         let mut command = None;
         ui.horizontal_wrapped(|ui| {
             let (weights, shown) =
                 if state.pinned.is_some() { ("B: weights", 4) } else { ("Weights", 2) };
             let difference = "Show how the weights have changed since A was pinned.";
             let choices = [
-                (Shown::Weights, weights, Ok("Show the weights of the present state.")),
-                (Shown::Scores, "Scores", Ok("Show the scores, which are the input of softmax.")),
-                (Shown::Pinned, "A: pinned", Ok("Show the weights of the pinned state.")),
-                (Shown::Difference, "B − A", Ok(difference)),
+                (LaboratoryMatrix::Weights, weights, Ok("Show the weights of the present state.")),
+                (
+                    LaboratoryMatrix::Scores,
+                    "Scores",
+                    Ok("Show the scores, which are the input of softmax."),
+                ),
+                (
+                    LaboratoryMatrix::Pinned,
+                    "A: pinned",
+                    Ok("Show the weights of the pinned state."),
+                ),
+                (LaboratoryMatrix::Difference, "B − A", Ok(difference)),
             ];
             choice::all(ui, &mut state.shown, &choices[..shown]);
             ui.separator();
@@ -256,7 +269,12 @@ impl LaboratoryRoom {
         self.curves.as_ref()?.plot(self.outcome.as_ref()?, name)
     }
 
-    fn contents(&mut self, ui: &mut Ui, state: &mut State, look: Look) -> Option<Command> {
+    fn contents(
+        &mut self,
+        ui: &mut Ui,
+        state: &mut LaboratoryState,
+        look: Look,
+    ) -> Option<Command> {
         self.errors(ui);
         self.status(ui);
         let outcome = self.outcome.as_mut()?;
@@ -329,7 +347,7 @@ impl LaboratoryRoom {
         let outcome = self.outcome.as_ref().filter(|outcome| outcome.side > row.max(col))?;
         let n = outcome.request.inputs.tokens;
         let (scores, mask) = match outcome.request.shown {
-            Shown::Scores => (&outcome.numbers, outcome.masked),
+            LaboratoryMatrix::Scores => (&outcome.numbers, outcome.masked),
             _ => (&outcome.scores, f32::NEG_INFINITY),
         };
         let number = |name: &str, matrix: &[f32], n: usize| {
@@ -342,7 +360,7 @@ impl LaboratoryRoom {
             number("score", scores, n),
             number("weight", &outcome.weights, n),
             pinned.and_then(|(matrix, inputs)| number("weight in A", matrix, inputs.tokens)),
-            (outcome.request.shown == Shown::Difference)
+            (outcome.request.shown == LaboratoryMatrix::Difference)
                 .then(|| number("B − A", &outcome.numbers, outcome.side))
                 .flatten(),
         ];
@@ -358,7 +376,7 @@ fn matrix(
     ui: &mut Ui,
     outcome: &Pictured,
     [rows, cols]: &[Vec<String>; 2],
-    state: &mut State,
+    state: &mut LaboratoryState,
     room: f32,
     large: f32,
 ) -> Pointing {
@@ -389,7 +407,7 @@ fn matrix(
 fn row_curves(
     ui: &mut Ui,
     (kept, by_dim): (&mut Option<Curves>, &mut ByDimMemo),
-    outcome: &Outcome,
+    outcome: &LaboratoryOutcome,
     chosen: Option<Cell>,
     columns: usize,
 ) -> Option<Command> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use egui::{ComboBox, Ui};
-use regard_figure::{Matrix, Signs};
+use regard_figure::{LabelledMatrix, Signs};
 use regard_heads::HeadId;
 use regard_models::{Attribution, Change, Model};
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use super::Loaded;
 use super::Unchanged;
 use super::chart::Chart;
 use super::next::named;
-use super::{Next, State, View as Shows};
+use super::{ModelState, Next, View as Shows};
 use crate::colors::Look;
 use crate::explain::{explanation, title};
 use crate::numbers;
@@ -56,7 +56,7 @@ impl Question for Attribute {
 pub(super) fn show(
     ui: &mut Ui,
     parts: &mut Latest<Attribute, LogitParts>,
-    state: &mut State,
+    state: &mut ModelState,
     next: &[Next],
     look: Look,
 ) {
@@ -69,7 +69,7 @@ pub(super) fn show(
 }
 
 /// Shows the choice of the token, and of the token whose logit is subtracted.
-fn tokens(ui: &mut Ui, state: &mut State, next: &[Next]) {
+fn tokens(ui: &mut Ui, state: &mut ModelState, next: &[Next]) {
     let Some(top) = next.first() else { return };
     let name = |id: u32| {
         let known = next.iter().position(|next| next.id == id);
@@ -100,7 +100,7 @@ fn tokens(ui: &mut Ui, state: &mut State, next: &[Next]) {
 }
 
 impl LogitParts {
-    pub(super) fn matrix(&self, look: Look) -> Matrix {
+    pub(super) fn matrix(&self, look: Look) -> LabelledMatrix {
         self.map.matrix(TITLE.to_owned(), TERMS, look)
     }
 
@@ -135,7 +135,7 @@ impl LogitParts {
         layers.flat_map(|layer| layer.heads.iter().map(|x| *x as f32)).collect()
     }
 
-    fn show(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
+    fn show(&mut self, ui: &mut Ui, state: &mut ModelState, look: Look) {
         ui.label(self.sum());
         let clicked = self.map.fill(ui, look, "what each part adds to the logit", TERMS, 60.0);
         // The last column is the feed-forward layer's.

@@ -20,7 +20,7 @@ use super::overlay::PictureParts;
 use super::room::{Pane, outcome};
 use super::sentence::{Done, Words};
 use super::{
-    ModelRoom, State, Version, attribution, changes, compare, experts, lens, note, pad, patch,
+    ModelRoom, ModelState, Version, attribution, changes, compare, experts, lens, note, pad, patch,
     patches, strip,
 };
 use crate::choice::{self, Choice};
@@ -90,7 +90,7 @@ impl ModelRoom {
     pub(super) fn central(
         &mut self,
         ui: &mut Ui,
-        state: &mut State,
+        state: &mut ModelState,
         look: Look,
     ) -> Option<OpenChoice> {
         self.messages(ui, state);
@@ -220,7 +220,7 @@ impl ModelRoom {
     fn views(
         &self,
         ui: &mut Ui,
-        state: &mut State,
+        state: &mut ModelState,
         decodes: bool,
         lacks: impl Fn(View) -> Option<&'static str>,
     ) {
@@ -243,7 +243,7 @@ impl ModelRoom {
         });
     }
 
-    fn of_file(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
+    fn of_file(&mut self, ui: &mut Ui, state: &mut ModelState, look: Look) {
         let Some(heads) = self.heads(state) else { return };
         let is_self = heads.maps.is_self_attention();
         if is_self && heads.kind == MapKind::Weights && heads.labels()[0].len() <= MOST_WORDS {
@@ -262,7 +262,7 @@ impl ModelRoom {
     }
 
     /// Shows the sentence with the ribbons of a head, below the headline.
-    fn stage(&mut self, ui: &mut Ui, state: &mut State) {
+    fn stage(&mut self, ui: &mut Ui, state: &mut ModelState) {
         let heads = match outcome(&self.latest) {
             Some(outcome) if state.file.is_none() => {
                 Some(Arc::clone(outcome.version(Version::Changed, state.attention)))
@@ -350,7 +350,7 @@ impl ModelRoom {
     }
 
     /// Shows the attention of one run or file, or of two runs side by side.
-    fn attention(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
+    fn attention(&mut self, ui: &mut Ui, state: &mut ModelState, look: Look) {
         let Some(heads) = self.heads(state) else { return };
         if let Some(outcome) = outcome(&self.latest) {
             compare::no_difference(ui, state, outcome);
@@ -392,7 +392,7 @@ impl ModelRoom {
     }
 
     /// Shows all heads at the left, if the page is wide enough. A click on one chooses it.
-    fn strip(&mut self, ui: &mut Ui, heads: &Arc<Surveyed>, state: &mut State, look: Look) {
+    fn strip(&mut self, ui: &mut Ui, heads: &Arc<Surveyed>, state: &mut ModelState, look: Look) {
         let width = ui.available_width();
         if width >= BESIDE {
             let count = heads.maps.shape().heads as f32;
@@ -414,7 +414,7 @@ impl ModelRoom {
         &mut self,
         ui: &mut Ui,
         heads: &Arc<Surveyed>,
-        state: &mut State,
+        state: &mut ModelState,
         look: Look,
     ) -> bool {
         let outcome = self.outcome().filter(|outcome| outcome.reads() == Reads::Image);
@@ -456,7 +456,7 @@ impl ModelRoom {
     }
 
     /// Shows the spectrogram of a recording above the heads whose keys are its positions.
-    fn spectrogram(&mut self, ui: &mut Ui, heads: &Surveyed, state: &mut State, look: Look) {
+    fn spectrogram(&mut self, ui: &mut Ui, heads: &Surveyed, state: &mut ModelState, look: Look) {
         let outcome = self.outcome().filter(|outcome| outcome.reads() == Reads::Recording);
         let picture = outcome.and_then(|outcome| outcome.picture(state.version).cloned());
         let (height, which) = (ui.available_height(), state.attention);
@@ -474,7 +474,7 @@ impl ModelRoom {
     }
 
     /// Shows the runs A and B and their difference.
-    fn three_panes(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
+    fn three_panes(&mut self, ui: &mut Ui, state: &mut ModelState, look: Look) {
         let pair = self.outcome().and_then(|outcome| outcome.pair(state.attention));
         let Some(pair) = pair else { return };
         let [a, b] = &pair.names;
@@ -562,7 +562,7 @@ impl ModelRoom {
         ui: &mut Ui,
         pane: usize,
         heads: &Arc<Surveyed>,
-        state: &mut State,
+        state: &mut ModelState,
         look: Look,
     ) {
         // The changes and the effects are those of the first pane's run.
@@ -576,7 +576,7 @@ impl ModelRoom {
     }
 
     /// Shows the chosen head, or the mean.
-    fn head(&mut self, ui: &mut Ui, pane: usize, state: &mut State, look: Look) {
+    fn head(&mut self, ui: &mut Ui, pane: usize, state: &mut ModelState, look: Look) {
         let large = &mut self.panes[pane].large;
         large.progress(ui);
         large.paints = pane == 0 && state.brush.is_some() && state.heads.shown == Shown::Head;
@@ -601,7 +601,7 @@ impl ModelRoom {
     }
 
     /// Shows the error, and the progress of reading.
-    fn messages(&mut self, ui: &mut Ui, state: &mut State) {
+    fn messages(&mut self, ui: &mut Ui, state: &mut ModelState) {
         let is_here = self.here(state).is_some() || self.file_here(state).is_some();
         if self.models.messages(ui, is_here, String::clone) {
             self.models.cancel();
@@ -648,7 +648,7 @@ fn looks(head: &str, words: &[String], query: usize, weights: &[f32]) -> String 
 }
 
 /// Shows the tabs of the drawer. A view that is not there says why.
-fn drawer(ui: &mut Ui, state: &mut State, lacks: impl Fn(View) -> Option<&'static str>) {
+fn drawer(ui: &mut Ui, state: &mut ModelState, lacks: impl Fn(View) -> Option<&'static str>) {
     let views = VIEWS.map(|(view, name, hint)| (view, name, lacks(view).map_or(hint, Err)));
     let before = state.view;
     choice::show(ui, "View", &mut state.view, &views, CONTROLS);
@@ -741,7 +741,7 @@ pub(super) fn text(ui: &mut Ui, text: &mut String, hint: &str, name: &str) {
 }
 
 /// Shows the pads on which images are drawn.
-fn draw(ui: &mut Ui, state: &mut State, drawn: Option<[usize; 2]>) {
+fn draw(ui: &mut Ui, state: &mut ModelState, drawn: Option<[usize; 2]>) {
     let Some(size) = drawn else { return };
     let before = state.drawing.clone();
     let pads = 1 + usize::from(state.second_drawing.is_some());
@@ -763,7 +763,7 @@ fn draw(ui: &mut Ui, state: &mut State, drawn: Option<[usize; 2]>) {
 }
 
 /// Shows the choice of the file of an image or of a recording.
-fn file(ui: &mut Ui, state: &State, reads: Reads) -> Option<OpenChoice> {
+fn file(ui: &mut Ui, state: &ModelState, reads: Reads) -> Option<OpenChoice> {
     let is_sound = reads == Reads::Recording;
     let open = if is_sound { Command::OpenRecording } else { Command::OpenImage };
     let asked = open.button(ui).map(OpenChoice::Dialog);

@@ -4,7 +4,7 @@ use egui::{Button, RichText, Ui};
 use regard_kernels::Temperature;
 use regard_models::{Ablation, Change, Description};
 
-use super::{Reads, State};
+use super::{ModelState, Reads};
 use crate::choice;
 use crate::explain::{explanation, heading, label};
 use crate::heads::Surveyed;
@@ -16,7 +16,7 @@ use crate::temperature;
 /// from another sentence.
 pub(super) fn of_head(
     ui: &mut Ui,
-    state: &mut State,
+    state: &mut ModelState,
     heads: &Surveyed,
     description: Option<&Description>,
     cell: Option<Cell>,
@@ -59,7 +59,7 @@ pub(super) fn of_head(
 }
 
 /// Shows the choice of the effect of dragging over the heatmap.
-fn brush(ui: &mut Ui, state: &mut State) {
+fn brush(ui: &mut Ui, state: &mut ModelState) {
     ui.horizontal_wrapped(|ui| {
         ui.label("Mask");
         let hide = "Drag over the heatmap to hide keys from queries in this head.";
@@ -73,7 +73,7 @@ fn brush(ui: &mut Ui, state: &mut State) {
 }
 
 /// Hides the cell under the brush, or shows it again. Cells that the model hides anyway stay as they are.
-pub(super) fn paint(state: &mut State, pointing: &Pointing, description: &Description) {
+pub(super) fn paint(state: &mut ModelState, pointing: &Pointing, description: &Description) {
     let Some(hides) = state.brush else { return };
     let response = &pointing.response;
     let Some((query, key)) =
@@ -90,7 +90,7 @@ pub(super) fn paint(state: &mut State, pointing: &Pointing, description: &Descri
 /// The button that cuts the edge of a cell.
 pub(super) fn edge(
     ui: &mut Ui,
-    state: &mut State,
+    state: &mut ModelState,
     heads: &Surveyed,
     description: Option<&Description>,
     cell: Option<Cell>,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use egui::{ScrollArea, Ui};
-use regard_figure::{Label, Matrix, Signs};
+use regard_figure::{Label, LabelledMatrix, Signs};
 use regard_heads::packed;
 use serde::{Deserialize, Serialize};
 
@@ -43,10 +43,10 @@ impl Chart {
         title: String,
         [row, col, number]: [&'static str; 3],
         look: Look,
-    ) -> Matrix {
+    ) -> LabelledMatrix {
         let plain = |labels: &Vec<String>| labels.iter().map(|label| Label::plain(label)).collect();
         let [rows, cols] = self.labels.each_ref().map(plain);
-        Matrix {
+        LabelledMatrix {
             title,
             name: number.replace(' ', "_"),
             values: Arc::new(self.numbers.clone()),

@@ -11,7 +11,7 @@ use super::cached::CachedModels;
 use super::note::capital;
 use super::open::{self, OpenedModel};
 use super::opener::progress;
-use super::{State, Version, center};
+use super::{ModelState, Version, center};
 use crate::choice::{self, Choice};
 use crate::explain::{explain, explanation};
 use crate::heads::AttentionSource;
@@ -28,7 +28,12 @@ pub(super) type ModelB = Latest<String, Held<OpenedModel>>;
 
 impl ModelB {
     /// Opens the model that the state names.
-    pub(crate) fn follow(&mut self, background: &Arc<Background>, ctx: &Context, state: &State) {
+    pub(crate) fn follow(
+        &mut self,
+        background: &Arc<Background>,
+        ctx: &Context,
+        state: &ModelState,
+    ) {
         if self.key() != state.second_model.as_ref() {
             self.forget();
         }
@@ -36,12 +41,12 @@ impl ModelB {
     }
 
     /// The model that the state names, if it is open.
-    pub(crate) fn here(&self, state: &State) -> Option<&Held<OpenedModel>> {
+    pub(crate) fn here(&self, state: &ModelState) -> Option<&Held<OpenedModel>> {
         self.value().filter(|opened| state.second_model.as_ref() == Some(&opened.name))
     }
 
     /// Shows the progress of opening, or the reason why there is no model B.
-    pub(crate) fn messages(&self, ui: &mut Ui, state: &mut State, outcome: Option<&Outcome>) {
+    pub(crate) fn messages(&self, ui: &mut Ui, state: &mut ModelState, outcome: Option<&Outcome>) {
         if let Some((name, once)) = self.computing().filter(|(_, once)| once.elapsed() > PATIENCE) {
             progress(ui, name, once, false);
         }
@@ -68,7 +73,7 @@ pub(super) enum OpenChoice {
 /// Shows the menu of what the run is compared with: a second text or drawing, and model B.
 pub(super) fn menu(
     ui: &mut Ui,
-    state: &mut State,
+    state: &mut ModelState,
     reads: Reads,
     draws: bool,
     cached: &mut CachedModels,
@@ -126,7 +131,7 @@ pub(super) fn menu(
 }
 
 /// Shows the field of the second text, and its error.
-pub(super) fn field(ui: &mut Ui, state: &mut State, outcome: &Outcome) {
+pub(super) fn field(ui: &mut Ui, state: &mut ModelState, outcome: &Outcome) {
     let Some(text) = &mut state.second else { return };
     center::text(ui, text, "Type a second text.", "Second text to compare with");
     let refusal = outcome.second_refusal().filter(|_| outcome.request.second_model.is_none());
@@ -137,7 +142,7 @@ pub(super) fn field(ui: &mut Ui, state: &mut State, outcome: &Outcome) {
 }
 
 /// Shows the choice of the run, if there is more than one.
-pub(super) fn versions(ui: &mut Ui, state: &mut State, outcome: &Outcome) {
+pub(super) fn versions(ui: &mut Ui, state: &mut ModelState, outcome: &Outcome) {
     // The choice is shown before a mask is painted, so that nothing moves under the pointer.
     let changed = outcome.changed().is_some() || state.brush.is_some();
     let second = outcome.second();
@@ -182,7 +187,7 @@ pub(super) fn versions(ui: &mut Ui, state: &mut State, outcome: &Outcome) {
 }
 
 /// Shows the reason for a missing difference of A and B, if the difference is to be shown.
-pub(super) fn no_difference(ui: &mut Ui, state: &State, outcome: &Outcome) {
+pub(super) fn no_difference(ui: &mut Ui, state: &ModelState, outcome: &Outcome) {
     let shows_difference = matches!(state.version, Version::FirstMinusSecond | Version::SideBySide);
     let difference = outcome.second().filter(|_| shows_difference).map(|second| &second.difference);
     if let Some(Err(message)) = difference {
@@ -192,7 +197,7 @@ pub(super) fn no_difference(ui: &mut Ui, state: &State, outcome: &Outcome) {
 }
 
 /// Shows the heads that differ most between A and B.
-pub(super) fn moved(ui: &mut Ui, state: &mut State, outcome: &Outcome) {
+pub(super) fn moved(ui: &mut Ui, state: &mut ModelState, outcome: &Outcome) {
     let Some(moved) = outcome.moved(state.attention) else { return };
     ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing.x = 4.0;

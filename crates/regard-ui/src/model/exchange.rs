@@ -11,8 +11,8 @@ use super::Reads;
 use super::open::{self, OpenedModel};
 use super::room::outcome;
 use super::{
-    Attribute, ModelRoom, Outcome, PatchEach, Predict, Record, Request, Route, Run, State, Sweep,
-    Unfold, Version, View, Weigh, experts, note,
+    Attribute, ModelRoom, ModelState, Outcome, PatchEach, Predict, Record, Request, Route, Run,
+    Sweep, Unfold, Version, View, Weigh, experts, note,
 };
 use crate::heads::{self, AttentionSource, Effect, OpenAttention, Shown, Surveyed};
 use crate::work::{Background, Held, Latest, Once, PATIENCE, Shared};
@@ -34,7 +34,7 @@ pub(super) fn read(
 
 impl ModelRoom {
     /// Takes the answers that have arrived, and asks the questions that are not answered.
-    pub(crate) fn exchange(&mut self, ctx: &Context, state: &mut State) {
+    pub(crate) fn exchange(&mut self, ctx: &Context, state: &mut ModelState) {
         self.cached.exchange();
         self.take_opened(state);
         if let Some(source) = &state.file {
@@ -74,7 +74,7 @@ impl ModelRoom {
     }
 
     /// Gives a head the output that it has in the second text, once that is read and differs from the first.
-    fn take(&mut self, state: &mut State) {
+    fn take(&mut self, state: &mut ModelState) {
         let Some(outcome) = outcome(&self.latest) else { return };
         let Some((head, second)) = self.taken.zip(outcome.second_text()) else { return };
         let is_even = second.run.tokens.len() == outcome.tokens().len();
@@ -85,7 +85,7 @@ impl ModelRoom {
         }
     }
 
-    fn take_opened(&mut self, state: &mut State) {
+    fn take_opened(&mut self, state: &mut ModelState) {
         if let Some((name, is_asked)) = self.models.take() {
             if is_asked {
                 // The text and the image stay: the next model can read them too.
@@ -97,8 +97,8 @@ impl ModelRoom {
                 // The text that the model before began with is not the user's own.
                 let is_own = state.text != regard_bundled::text(&state.model);
                 let own = is_own.then(|| core::mem::take(&mut state.text));
-                let begun = State::of(name);
-                *state = State {
+                let begun = ModelState::of(name);
+                *state = ModelState {
                     text: own.unwrap_or_else(|| begun.text.clone()),
                     version,
                     second_model,
@@ -114,7 +114,7 @@ impl ModelRoom {
     }
 
     /// Takes a run that has ended, and starts the next if the text or the changes differ.
-    fn run(&mut self, ctx: &Context, opened: &Held<OpenedModel>, state: &mut State) {
+    fn run(&mut self, ctx: &Context, opened: &Held<OpenedModel>, state: &mut ModelState) {
         let request = self.request(state);
         if self.latest.take(Some(&request)) {
             self.check(opened, &request, state);
@@ -137,7 +137,7 @@ impl ModelRoom {
     }
 
     /// Compares a run with the record of the session, if that is of the same request.
-    fn check(&mut self, opened: &OpenedModel, request: &Request, state: &mut State) {
+    fn check(&mut self, opened: &OpenedModel, request: &Request, state: &mut ModelState) {
         // The record includes model B, so it cannot be compared until model B is open.
         let Some(outcome) = outcome(&self.latest)
             .filter(|outcome| outcome.request == *request && !self.model_b.is_busy())
@@ -152,12 +152,12 @@ impl ModelRoom {
     }
 
     /// The request of the user's choices. It includes model B once that is open.
-    fn request(&self, state: &State) -> Request {
+    fn request(&self, state: &ModelState) -> Request {
         Request::of(state, self.model_b.here(state).map(|opened| opened.name.as_str()))
     }
 
     /// Asks for the matrices that are shown.
-    fn show_heads(&mut self, ctx: &Context, state: &mut State) {
+    fn show_heads(&mut self, ctx: &Context, state: &mut ModelState) {
         let heads = self.heads(state);
         if let Some(heads) = &heads {
             state.heads.limit(heads.maps.shape(), heads.maps.is_self_attention());
@@ -187,17 +187,17 @@ impl ModelRoom {
     }
 
     /// The model, and its latest run, if the middle of the room shows this view.
-    fn in_view(&self, state: &State, view: View) -> Option<(&Held<OpenedModel>, &Outcome)> {
+    fn in_view(&self, state: &ModelState, view: View) -> Option<(&Held<OpenedModel>, &Outcome)> {
         self.run_of(state).filter(|_| state.view == view)
     }
 
     /// The model, and its latest run.
-    fn run_of(&self, state: &State) -> Option<(&Held<OpenedModel>, &Outcome)> {
+    fn run_of(&self, state: &ModelState) -> Option<(&Held<OpenedModel>, &Outcome)> {
         let opened = self.models.opened().filter(|_| state.file.is_none());
         opened.map(|opened| &**opened).zip(self.outcome())
     }
 
-    fn sweep_of(&self, state: &State) -> Option<Sweep> {
+    fn sweep_of(&self, state: &ModelState) -> Option<Sweep> {
         let (opened, outcome) = self.run_of(state)?;
         // While the model writes, its runs come first.
         let sweeps = state.heads.needs(Effect::Ablation) && !self.writer.is_on();
@@ -205,7 +205,7 @@ impl ModelRoom {
         sweeps.then(|| Sweep { model: opened.place(), run })
     }
 
-    fn values_of(&self, state: &State) -> Option<Weigh> {
+    fn values_of(&self, state: &ModelState) -> Option<Weigh> {
         let is_shown = state.version == Version::ValueWeighted;
         let (opened, outcome) = self.in_view(state, View::Attention).filter(|_| is_shown)?;
         let attention = state.attention;
@@ -216,20 +216,20 @@ impl ModelRoom {
         Some(Weigh { model: opened.place(), run, heads, changes, attention })
     }
 
-    fn lens_of(&self, state: &State) -> Option<Predict> {
+    fn lens_of(&self, state: &ModelState) -> Option<Predict> {
         let (opened, outcome) = self.in_view(state, View::Lens)?;
         let run = self.background.id(&outcome.unchanged);
         Some(Predict { model: opened.place(), run, changes: outcome.changes.clone() })
     }
 
-    fn experts_of(&self, state: &State) -> Option<Route> {
+    fn experts_of(&self, state: &ModelState) -> Option<Route> {
         let (opened, outcome) = self.in_view(state, View::Experts)?;
         opened.description.stack.experts.as_ref()?;
         let run = self.background.id(&outcome.unchanged);
         Some(Route { model: opened.place(), run, changes: outcome.changes.clone() })
     }
 
-    fn attribution_of(&self, state: &State) -> Option<Attribute> {
+    fn attribution_of(&self, state: &ModelState) -> Option<Attribute> {
         let is_needed = state.view == View::Attribution || state.heads.needs(Effect::Attribution);
         let (opened, outcome) = self.run_of(state).filter(|_| is_needed)?;
         let run = self.background.id(&outcome.unchanged);
@@ -237,14 +237,14 @@ impl ModelRoom {
         Some(Attribute { model: opened.place(), run, changes, tokens: state.attributed })
     }
 
-    fn patches_of(&self, state: &State) -> Option<PatchEach> {
+    fn patches_of(&self, state: &ModelState) -> Option<PatchEach> {
         let (opened, outcome) = self.in_view(state, View::Patches)?;
         let runs = [&outcome.unchanged, &outcome.second_text()?.run];
         let runs = runs.map(|run| self.background.id(run));
         Some(PatchEach { model: opened.place(), runs })
     }
 
-    fn weight_of(&self, state: &State) -> Option<Unfold> {
+    fn weight_of(&self, state: &ModelState) -> Option<Unfold> {
         let (opened, outcome) = self.in_view(state, View::Attention)?;
         // A large model unfolds a weight that is clicked, and a small one always the largest of a word.
         let looked = self.looked.filter(|_| opened.bytes <= PROMPT);
@@ -264,7 +264,7 @@ impl ModelRoom {
 }
 
 /// Limits the choices to those that a model has.
-fn limit(state: &mut State, opened: &OpenedModel) {
+fn limit(state: &mut ModelState, opened: &OpenedModel) {
     let attentions = opened.description.attentions();
     if !attentions.iter().any(|(which, _)| *which == state.attention) {
         // A model of sound begins with the attention to the recording.

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use egui::{ComboBox, Ui};
-use regard_figure::{Matrix, Signs};
+use regard_figure::{LabelledMatrix, Signs};
 use regard_models::{Change, Description, FeedForwardPlace, Pass, StackName};
 use serde::{Deserialize, Serialize};
 
 use super::Loaded;
-use super::State;
+use super::ModelState;
 use super::Unchanged;
 use super::chart::Chart;
 use crate::colors::Look;
@@ -67,7 +67,7 @@ pub(super) fn layers(description: &Description) -> impl Iterator<Item = usize> {
 pub(super) fn show(
     ui: &mut Ui,
     taken: &mut Latest<Route, ExpertWeights>,
-    state: &mut State,
+    state: &mut ModelState,
     description: &Description,
     look: Look,
 ) {
@@ -97,7 +97,7 @@ impl ExpertWeights {
         self.layers.iter().find(|(of, _)| *of == layer).map(|(_, chart)| chart)
     }
 
-    pub(super) fn matrix(&self, layer: usize, look: Look) -> Option<Matrix> {
+    pub(super) fn matrix(&self, layer: usize, look: Look) -> Option<LabelledMatrix> {
         Some(self.of(layer)?.matrix(name(layer), TERMS, look))
     }
 }

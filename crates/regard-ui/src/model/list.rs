@@ -7,7 +7,7 @@ use egui::{Button, Label, Ui};
 use regard_models::Change;
 
 use super::Listed;
-use super::{State, note};
+use super::{ModelState, note};
 use crate::explain::{explanation, heading};
 use crate::style::lone;
 use crate::temperature;
@@ -22,7 +22,7 @@ enum ListEdit {
 /// Shows the list of changes. `tokens` are those of the first text, and `words` those of patches, by their ids.
 pub(super) fn show(
     ui: &mut Ui,
-    state: &mut State,
+    state: &mut ModelState,
     tokens: &[String],
     words: &BTreeMap<u32, String>,
 ) {
@@ -82,7 +82,7 @@ pub(super) fn show(
 }
 
 /// Shows what is changed in all heads: the words that are hidden, and the temperature.
-fn of_all_heads(ui: &mut Ui, state: &mut State, tokens: &[String]) {
+fn of_all_heads(ui: &mut Ui, state: &mut ModelState, tokens: &[String]) {
     let mut line = |text: &str| {
         let row = ui.horizontal(|ui| {
             let remove = ui.button("×").on_hover_text("Remove this change.");

@@ -1,7 +1,7 @@
 //! The third room: a model that reads a text during typing, and that can be changed; or a file of attention, a model that does not
 //! run.
 //!
-//! [`State`] holds the choices of the user. A thread opens the model, and another runs it: first unchanged, then with the
+//! [`ModelState`] holds the choices of the user. A thread opens the model, and another runs it: first unchanged, then with the
 //! changes, then over the second text. The heads of a run and of a file are shown alike ([`heads`](crate::heads)). A file
 //! has no views that need a run.
 
@@ -34,7 +34,7 @@ mod write;
 
 pub use self::room::ModelRoom;
 pub use regard_session::model::{
-    Drawing, Listed, Outcome, PatchedPart, Record, Request, State, Version, View, Written,
+    Drawing, Listed, ModelState, Outcome, PatchedPart, Record, Request, Version, View, Written,
 };
 use regard_session::model::{Loaded, Reads, Unchanged};
 pub(crate) use regard_session::model::{Next, Predicts, percent};

@@ -5,8 +5,8 @@ use regard_models::Description;
 
 use super::PatchedPart;
 use super::Reads;
+use super::{ModelState, strip};
 use super::{Outcome, Unchanged};
-use super::{State, strip};
 use crate::explain::{explanation, heading};
 use crate::style;
 
@@ -24,7 +24,12 @@ fn refusal(outcome: &Outcome, second: &Unchanged) -> Option<String> {
 }
 
 /// Shows the second text's tokens, which are clicked or dragged.
-pub(super) fn show(ui: &mut Ui, state: &mut State, outcome: &Outcome, description: &Description) {
+pub(super) fn show(
+    ui: &mut Ui,
+    state: &mut ModelState,
+    outcome: &Outcome,
+    description: &Description,
+) {
     let Some(second) = outcome.second_text() else { return };
     let run = &second.run;
     let refusal = refusal(outcome, run);
@@ -70,7 +75,12 @@ pub(super) fn show(ui: &mut Ui, state: &mut State, outcome: &Outcome, descriptio
 }
 
 /// Shows the choice of the part that is patched.
-pub(super) fn part(ui: &mut Ui, state: &mut State, outcome: &Outcome, description: &Description) {
+pub(super) fn part(
+    ui: &mut Ui,
+    state: &mut ModelState,
+    outcome: &Outcome,
+    description: &Description,
+) {
     if outcome.second_text().is_none() {
         return;
     }
@@ -104,7 +114,7 @@ fn how(outcome: &Outcome) -> &'static str {
 
 /// Makes the patch of a position, or removes it.
 pub(super) fn toggle(
-    state: &mut State,
+    state: &mut ModelState,
     outcome: &Outcome,
     description: &Description,
     position: usize,
@@ -117,7 +127,7 @@ pub(super) fn toggle(
 
 /// Takes a token that was dragged from the second text to a position of the first.
 pub(super) fn drop_at(
-    state: &mut State,
+    state: &mut ModelState,
     outcome: &Outcome,
     description: &Description,
     from: usize,
@@ -137,7 +147,7 @@ pub(super) fn drop_at(
 }
 
 /// The patched part: "Stream after layer 2".
-fn part_name(state: &State) -> String {
+fn part_name(state: &ModelState) -> String {
     let id = state.heads.id();
     match state.part {
         PatchedPart::Head => format!("{} {}.{}", state.part.name(), id.layer, id.head),

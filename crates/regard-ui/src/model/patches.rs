@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use egui::{RichText, Ui};
-use regard_figure::{Matrix, Signs};
+use regard_figure::{LabelledMatrix, Signs};
 use regard_models::{Change, Each, Logits, StackName, StreamPlace, Values};
 use serde::{Deserialize, Serialize};
 
 use super::Loaded;
-use super::State;
+use super::ModelState;
 use super::chart::Chart;
 use super::{Outcome, Unchanged};
 use crate::colors::Look;
@@ -30,7 +30,7 @@ const TERMS: [&str; 3] = ["layer", "token", "change of the logit"];
 pub(super) fn show(
     ui: &mut Ui,
     effects: &mut Latest<PatchEach, PatchEffects>,
-    state: &mut State,
+    state: &mut ModelState,
     outcome: &Outcome,
     look: Look,
 ) {
@@ -59,7 +59,7 @@ pub(super) fn show(
 }
 
 impl PatchEffects {
-    pub(super) fn matrix(&self, look: Look) -> Matrix {
+    pub(super) fn matrix(&self, look: Look) -> LabelledMatrix {
         self.map.matrix(self.title(), TERMS, look)
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use egui::{CentralPanel, Context, Frame, Label, Margin, Panel, RichText, ScrollArea, Slider, Ui};
-use regard_figure::Matrix;
+use regard_figure::LabelledMatrix;
 use regard_models::{HeadAddress, Score, Which};
 
 use super::Predicts;
@@ -22,7 +22,7 @@ use super::sentence::Sentence;
 use super::sweep::SweepEffects;
 use super::write::Writer;
 use super::{
-    Attribute, Next, Outcome, PatchEach, Predict, Route, State, Sweep, Unfold, Version, View,
+    Attribute, ModelState, Next, Outcome, PatchEach, Predict, Route, Sweep, Unfold, Version, View,
     Weigh, changes, compare, list, next, patch, sweep, unfold, write,
 };
 use crate::colors::Look;
@@ -70,7 +70,7 @@ impl Pane {
     }
 }
 
-/// The view of a [`State`].
+/// The view of a [`ModelState`].
 pub struct ModelRoom {
     pub(super) background: Arc<Background>,
     pub(super) models: Opener<String, OpenedModel>,
@@ -129,7 +129,7 @@ impl ModelRoom {
     }
 
     /// Begins to open a model, alone. The view stays until it is read.
-    pub(crate) fn open(&mut self, ctx: &Context, state: &mut State, name: String) {
+    pub(crate) fn open(&mut self, ctx: &Context, state: &mut ModelState, name: String) {
         state.stop_comparing();
         self.files.cancel();
         let once = open::start(&self.background, ctx, &name);
@@ -150,7 +150,7 @@ impl ModelRoom {
     }
 
     /// Begins to open model B.
-    pub(crate) fn compare_with(&mut self, state: &mut State, name: String) {
+    pub(crate) fn compare_with(&mut self, state: &mut ModelState, name: String) {
         // A model that failed may be there now.
         if self.model_b.error().is_some() {
             self.model_b.forget();
@@ -159,7 +159,7 @@ impl ModelRoom {
     }
 
     /// Whether the model that is open reads the file that a command opens: an image, or a recording.
-    pub(crate) fn takes(&self, state: &State, command: Command) -> bool {
+    pub(crate) fn takes(&self, state: &ModelState, command: Command) -> bool {
         let reads = if command == Command::OpenRecording { Reads::Recording } else { Reads::Image };
         self.here(state).is_some_and(|opened| Reads::of(&opened.description) == reads)
     }
@@ -210,7 +210,7 @@ impl ModelRoom {
     }
 
     /// The matrix that the middle of the room shows, to export it. The logit lens shows words, not a matrix.
-    pub(crate) fn shown(&self, state: &State, look: Look) -> Option<Matrix> {
+    pub(crate) fn shown(&self, state: &ModelState, look: Look) -> Option<LabelledMatrix> {
         match state.view {
             View::Attention => self.large().matrix(look),
             View::Attribution => self.attributed.value().map(|parts| parts.matrix(look)),
@@ -221,22 +221,22 @@ impl ModelRoom {
     }
 
     /// The heads whose attention is shown.
-    pub(crate) fn shown_heads(&self, state: &State) -> Option<Arc<Surveyed>> {
+    pub(crate) fn shown_heads(&self, state: &ModelState) -> Option<Arc<Surveyed>> {
         self.heads(state).filter(|_| state.view == View::Attention)
     }
 
     /// The change of the likeliest token's logit by each head, if each is ablated in turn.
-    pub(crate) fn swept(&self, look: Look) -> Option<Matrix> {
+    pub(crate) fn swept(&self, look: Look) -> Option<LabelledMatrix> {
         sweep::matrix(self.sweep.value()?, self.next(), look)
     }
 
     /// The model that the state names, if it has been opened and is shown.
-    pub(super) fn here(&self, state: &State) -> Option<Arc<Held<OpenedModel>>> {
+    pub(super) fn here(&self, state: &ModelState) -> Option<Arc<Held<OpenedModel>>> {
         self.models.here(&state.model).filter(|_| state.file.is_none())
     }
 
     /// The file that the state names, if it has been read.
-    pub(super) fn file_here(&self, state: &State) -> Option<Arc<Held<heads::OpenedHeads>>> {
+    pub(super) fn file_here(&self, state: &ModelState) -> Option<Arc<Held<heads::OpenedHeads>>> {
         self.files.here(state.file.as_ref()?)
     }
 
@@ -246,7 +246,12 @@ impl ModelRoom {
     }
 
     /// Draws the room and handles the user's input. Returns the command whose button was pressed.
-    pub(crate) fn ui(&mut self, ui: &mut Ui, state: &mut State, look: Look) -> Option<Command> {
+    pub(crate) fn ui(
+        &mut self,
+        ui: &mut Ui,
+        state: &mut ModelState,
+        look: Look,
+    ) -> Option<Command> {
         self.exchange(ui.ctx(), state);
         let room = ui.available_size();
         let beside = if room.x >= WIDE {
@@ -273,7 +278,7 @@ impl ModelRoom {
     }
 
     /// What stands beside the sentence and its heads: what comes next, and the changes.
-    fn beside(&mut self, ui: &mut Ui, state: &mut State) {
+    fn beside(&mut self, ui: &mut Ui, state: &mut ModelState) {
         if state.file.is_none() {
             self.next_words(ui, state);
             if self.outcome().is_some() {
@@ -289,7 +294,7 @@ impl ModelRoom {
     }
 
     /// The menu of the title bar: what is open, and what opens others.
-    pub(crate) fn menu(&mut self, ui: &mut Ui, state: &mut State) -> Option<Command> {
+    pub(crate) fn menu(&mut self, ui: &mut Ui, state: &mut ModelState) -> Option<Command> {
         let mut asked = None;
         let name = match (&state.file, self.file_here(state)) {
             (Some(source), None) => source.to_string(),
@@ -318,7 +323,7 @@ impl ModelRoom {
     }
 
     /// The attention that is shown: that of the file, or of the run.
-    pub(crate) fn heads(&self, state: &State) -> Option<Arc<Surveyed>> {
+    pub(crate) fn heads(&self, state: &ModelState) -> Option<Arc<Surveyed>> {
         if state.file.is_some() {
             return self.file_here(state).map(|file| Arc::clone(&file.heads.0));
         }
@@ -331,7 +336,7 @@ impl ModelRoom {
     }
 
     /// The cell of the view under the pointer, in words.
-    pub(super) fn spoken(&self, state: &State) -> Option<&str> {
+    pub(super) fn spoken(&self, state: &ModelState) -> Option<&str> {
         let chart = match state.view {
             View::Attention | View::Lens => None,
             View::Attribution => self.attributed.value().map(|parts| &parts.map),
@@ -342,7 +347,7 @@ impl ModelRoom {
     }
 
     /// The known effects of the heads that are shown.
-    pub(super) fn effects_of(&self, state: &State) -> Effects {
+    pub(super) fn effects_of(&self, state: &ModelState) -> Effects {
         let attributed = self.attributed.value().filter(|_| state.attention == Which::Only);
         Effects {
             ablation: self.ablation(state.attention).to_vec(),
@@ -358,7 +363,7 @@ impl ModelRoom {
     }
 
     /// Shows the order of the heads, and how they are drawn.
-    fn heads_panel(&self, ui: &mut Ui, state: &mut State) {
+    fn heads_panel(&self, ui: &mut Ui, state: &mut ModelState) {
         let Some(heads) = self.heads(state) else { return };
         ui.separator();
         let effects = self.effects_of(state);
@@ -391,7 +396,7 @@ impl ModelRoom {
     }
 
     /// Shows the open model or file, and the buttons that open others.
-    fn opened(&self, ui: &mut Ui, state: &State) -> Option<OpenChoice> {
+    fn opened(&self, ui: &mut Ui, state: &ModelState) -> Option<OpenChoice> {
         let mut asked = None;
         heading(ui, "Model", explanation!("Model"));
         if let Some(file) = self.file_here(state) {
@@ -428,7 +433,7 @@ impl ModelRoom {
     }
 
     /// The model or the file that is open in a few words.
-    fn words(&self, state: &State) -> Option<String> {
+    fn words(&self, state: &ModelState) -> Option<String> {
         if state.file.is_some() {
             return self.file_here(state).map(|file| words_of(&file));
         }
@@ -464,7 +469,7 @@ impl ModelRoom {
     }
 
     /// Shows the next words. A click on one writes it into the text, and so do the buttons below them.
-    fn next_words(&mut self, ui: &mut Ui, state: &mut State) {
+    fn next_words(&mut self, ui: &mut Ui, state: &mut ModelState) {
         let predicts = self.predicts();
         // A class and a word in a gap are not appended.
         let appends = predicts == Predicts::Next;
@@ -484,7 +489,7 @@ impl ModelRoom {
     }
 
     /// Shows the controls that change the model.
-    fn changes(&mut self, ui: &mut Ui, state: &mut State) {
+    fn changes(&mut self, ui: &mut Ui, state: &mut ModelState) {
         let Some(outcome) = self.outcome() else { return };
         if let Some(opened) = self.here(state).filter(|_| !outcome.reads().decodes()) {
             patch::part(ui, state, outcome, &opened.description);
@@ -546,7 +551,7 @@ fn shortened(name: &str) -> String {
 }
 
 /// Shows the temperature of all heads that have none of their own.
-fn sharpness(ui: &mut Ui, state: &mut State) {
+fn sharpness(ui: &mut Ui, state: &mut ModelState) {
     ui.separator();
     label(ui, SHARPNESS, explanation!("How sharply the heads look"));
     ui.horizontal(|ui| {

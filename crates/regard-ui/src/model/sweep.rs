@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use regard_figure::{Matrix, Signs};
+use regard_figure::{LabelledMatrix, Signs};
 use regard_models::{Ablation, Change, HeadAddress, Logits, Which};
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +24,7 @@ pub(crate) struct SweepEffects {
 }
 
 /// The matrix of all effects, to export it.
-pub(super) fn matrix(effects: &SweepEffects, next: &[Next], look: Look) -> Option<Matrix> {
+pub(super) fn matrix(effects: &SweepEffects, next: &[Next], look: Look) -> Option<LabelledMatrix> {
     let SweepEffects { numbers, heads } = effects;
     if numbers.len() < heads.len() {
         return None;

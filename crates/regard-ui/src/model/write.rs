@@ -7,7 +7,7 @@ use super::Outcome;
 use super::Reads;
 use super::Request;
 use super::Written;
-use super::{Next, State};
+use super::{ModelState, Next};
 
 /// The maximum number of tokens that one request writes.
 const MOST: usize = 200;
@@ -28,7 +28,7 @@ impl Writer {
     /// Writes the next token on request, if the run is that of the latest request.
     pub(crate) fn exchange(
         &mut self,
-        state: &mut State,
+        state: &mut ModelState,
         latest: &Request,
         outcome: Option<&Outcome>,
         model: &Description,
@@ -44,7 +44,7 @@ impl Writer {
     }
 
     /// Writes the likeliest token of the run with the changes.
-    fn write(&mut self, state: &mut State, outcome: &Outcome, model: &Description) {
+    fn write(&mut self, state: &mut ModelState, outcome: &Outcome, model: &Description) {
         self.end = None;
         let Some(next) = &outcome.written else { return };
         if model.ends.contains(&next.id) {
@@ -59,7 +59,7 @@ impl Writer {
     pub(crate) fn show(
         &mut self,
         ui: &mut Ui,
-        state: &mut State,
+        state: &mut ModelState,
         outcome: &Outcome,
         model: &Description,
     ) {
@@ -92,7 +92,7 @@ impl Writer {
 }
 
 /// Appends a token to the text that was run.
-pub(super) fn append(state: &mut State, outcome: &Outcome, next: &Next) -> Result<(), String> {
+pub(super) fn append(state: &mut ModelState, outcome: &Outcome, next: &Next) -> Result<(), String> {
     let more = next.adds.as_deref().ok_or("the tokenizer has no text for the token")?;
     let (so_far, written) = match outcome.reads() {
         Reads::TextAndDecoder | Reads::Recording => {

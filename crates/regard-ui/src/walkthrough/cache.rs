@@ -6,7 +6,7 @@ use regard_walkthrough::{
     Effective, Error, Example, Inputs, Settings, Step, StepKey, Walkthrough, WhyScale, why_scale,
 };
 
-use super::State;
+use super::WalkthroughState;
 use super::stage::Stage;
 use regard_session::walkthrough::palette;
 
@@ -33,7 +33,7 @@ pub(crate) struct Cache {
 
 impl Cache {
     /// Computes all results.
-    pub(crate) fn new(state: &State, look: Look) -> Self {
+    pub(crate) fn new(state: &WalkthroughState, look: Look) -> Self {
         let mut cache = Self {
             from: (state.inputs.clone(), state.settings),
             walkthrough: Walkthrough::compute(&state.inputs, &state.settings),
@@ -52,7 +52,7 @@ impl Cache {
 
     /// Computes the results again if the state has changed. Returns whether it has. All positions of a slider during one drag are
     /// one edit: from the second on, `goes_on` is true.
-    pub(crate) fn update(&mut self, state: &State, look: Look, goes_on: bool) -> bool {
+    pub(crate) fn update(&mut self, state: &WalkthroughState, look: Look, goes_on: bool) -> bool {
         if self.look != look {
             self.look = look;
             self.pictures.clear();
@@ -171,11 +171,11 @@ fn edited(inputs: &Inputs) -> HashMap<StepKey, Vec<Cell>> {
     edited
 }
 
-fn effective(state: &State) -> Effective {
+fn effective(state: &WalkthroughState) -> Effective {
     Effective::of(&state.inputs).unwrap_or_default()
 }
 
-fn measured(state: &State) -> Option<Vec<WhyScale>> {
+fn measured(state: &WalkthroughState) -> Option<Vec<WhyScale>> {
     (state.example() == Example::WhyScale)
         .then(|| why_scale(state.settings.temperature).ok())
         .flatten()

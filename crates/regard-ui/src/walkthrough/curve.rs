@@ -5,7 +5,7 @@ use regard_figure::Plot;
 use regard_session::walkthrough::{curves, curves_of};
 use regard_walkthrough::Walkthrough;
 
-use super::{State, rows};
+use super::{WalkthroughState, rows};
 use crate::plots::{self, PlotName};
 use crate::{Command, colors};
 
@@ -14,7 +14,11 @@ const NAMED: usize = 12;
 const HEIGHT: f32 = 112.0;
 
 /// Shows the curves of the row under the pointer. Returns the command if the export button was pressed.
-pub(crate) fn show(ui: &mut Ui, state: &State, walkthrough: &Walkthrough) -> Option<Command> {
+pub(crate) fn show(
+    ui: &mut Ui,
+    state: &WalkthroughState,
+    walkthrough: &Walkthrough,
+) -> Option<Command> {
     let weights = curves_of(state, walkthrough)?;
     // The guided path first asks about the weights.
     let place = walkthrough.steps.iter().position(|step| step.key == weights.key)?;

@@ -5,7 +5,7 @@ use egui::text_edit::TextEditState;
 use egui::{Id, Key, Modifiers, Response, TextEdit, Tooltip, Ui, Vec2, vec2};
 use regard_walkthrough::{Step, Walkthrough};
 
-use super::{At, Picked, State};
+use super::{At, Picked, WalkthroughState};
 use crate::heatmap::{Cell, Pointing};
 use crate::style;
 
@@ -69,7 +69,7 @@ impl Edit {
         step: &Step,
         pointing: &Pointing,
         cursor: Option<Cell>,
-        state: &mut State,
+        state: &mut WalkthroughState,
     ) {
         if !step.is_editable() {
             return;
@@ -89,7 +89,7 @@ impl Edit {
         }
     }
 
-    fn drag(&mut self, ui: &Ui, step: &Step, pointing: &Pointing, state: &mut State) {
+    fn drag(&mut self, ui: &Ui, step: &Step, pointing: &Pointing, state: &mut WalkthroughState) {
         let response = &pointing.response;
         if response.drag_started() && self.takes_drags(ui, step) {
             let pressed = ui.input(|input| input.pointer.press_origin());
@@ -112,7 +112,13 @@ impl Edit {
     }
 
     /// Shows the field. Enter or a click elsewhere accepts the number. Escape keeps the old one.
-    fn field(&mut self, ui: &mut Ui, step: &Step, pointing: &Pointing, state: &mut State) {
+    fn field(
+        &mut self,
+        ui: &mut Ui,
+        step: &Step,
+        pointing: &Pointing,
+        state: &mut WalkthroughState,
+    ) {
         let Some(typing) = &mut self.typing else { return };
         let (row, col) = typing.at.cell;
         let rect = pointing.rect((row, col));

@@ -3,7 +3,7 @@
 use egui::{Align, DragValue, Label, Layout, RichText, ScrollArea, Ui};
 use regard_walkthrough::{Expr, Inputs, Step, Walkthrough};
 
-use super::{At, Picked, State};
+use super::{At, Picked, WalkthroughState};
 use super::{edit, equation};
 use crate::numbers;
 
@@ -11,7 +11,11 @@ use crate::numbers;
 const LISTED: usize = 12;
 
 /// Shows the panel. Returns the operand that was clicked.
-pub(crate) fn show(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough) -> Option<At> {
+pub(crate) fn show(
+    ui: &mut Ui,
+    state: &mut WalkthroughState,
+    walkthrough: &Walkthrough,
+) -> Option<At> {
     ui.spacing_mut().item_spacing.y = 4.0;
     // The guided path asks before it shows a number.
     let at = state.pointed().filter(|_| state.is_revealed()).cloned();
@@ -36,7 +40,7 @@ fn is_the_text(expr: &Expr, text: &str) -> bool {
 }
 
 /// Shows a hint at the user's possible actions.
-fn hint(ui: &mut Ui, state: &State, walkthrough: &Walkthrough) {
+fn hint(ui: &mut Ui, state: &WalkthroughState, walkthrough: &Walkthrough) {
     let text = match state.picked {
         Some(Picked::Token(i)) => {
             let token = walkthrough.tokens.get(i).map_or("", String::as_str);
@@ -57,7 +61,7 @@ fn hint(ui: &mut Ui, state: &State, walkthrough: &Walkthrough) {
 }
 
 /// The name of the cell, with its error under the pointer, and its number if it can be changed.
-fn heading(ui: &mut Ui, state: &mut State, step: &Step, at: &At) {
+fn heading(ui: &mut Ui, state: &mut WalkthroughState, step: &Step, at: &At) {
     ui.horizontal(|ui| {
         ui.set_min_height(ui.spacing().interact_size.y);
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {

@@ -2,10 +2,10 @@
 //! step fills the window.
 
 use egui::{Button, Key, Modifiers, RichText, TextEdit, TextStyle, Ui, Vec2, vec2};
-use regard_walkthrough::{Options, Step, StepKey, Walkthrough};
+use regard_walkthrough::{Answers, Step, StepKey, Walkthrough};
 
 use super::steps::StepsPage;
-use super::{At, ReadingMode, State};
+use super::{At, ReadingMode, WalkthroughState};
 use super::{formula, rows};
 use crate::{Command, style};
 
@@ -22,7 +22,7 @@ pub(crate) fn enlarged(ui: &Ui) -> f32 {
 }
 
 /// Buttons that lead from the page to the guided path and to the presentation.
-pub(crate) fn begin(ui: &mut Ui, state: &mut State) {
+pub(crate) fn begin(ui: &mut Ui, state: &mut WalkthroughState) {
     if ui.small_button("Guide me").on_hover_text(Command::Guide.tooltip()).clicked() {
         state.read(ReadingMode::Guided);
     }
@@ -34,7 +34,7 @@ pub(crate) fn begin(ui: &mut Ui, state: &mut State) {
 /// Shows the step, and moves by the arrow keys. Returns the cell under the pointer.
 pub(crate) fn show(
     ui: &mut Ui,
-    state: &mut State,
+    state: &mut WalkthroughState,
     walkthrough: &Walkthrough,
     steps: &mut StepsPage<'_>,
 ) -> Option<At> {
@@ -84,7 +84,7 @@ fn asked(rows: &[Vec<&Step>], walkthrough: &Walkthrough) -> Vec<usize> {
 }
 
 /// Shows the question of a step's exercise, and then the solution.
-fn exercise(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough, step: StepKey) {
+fn exercise(ui: &mut Ui, state: &mut WalkthroughState, walkthrough: &Walkthrough, step: StepKey) {
     let Some(exercise) = walkthrough.exercise(step) else { return };
     style::card(ui.visuals()).show(ui, |ui| {
         ui.set_width(ui.available_width());
@@ -105,10 +105,10 @@ fn exercise(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough, step: Ste
 }
 
 /// Takes the learner's answer. Once it is given, the numbers are shown.
-fn options(ui: &mut Ui, state: &mut State, options: &Options) {
+fn options(ui: &mut Ui, state: &mut WalkthroughState, options: &Answers) {
     let (said, right) = &mut state.said;
     match options {
-        Options::Choice { of, .. } => {
+        Answers::Choice { of, .. } => {
             // Equal tokens are one choice.
             let is_first = |i: &usize| !of[..*i].contains(&of[*i]);
             for choice in (0..of.len()).filter(is_first).map(|i| &of[i]) {
@@ -118,7 +118,7 @@ fn options(ui: &mut Ui, state: &mut State, options: &Options) {
                 }
             }
         }
-        Options::Number(_) => {
+        Answers::Number(_) => {
             let field = TextEdit::singleline(said).desired_width(96.0).hint_text("a number");
             let field = ui.add(field).accessible_name("Your answer");
             let entered = field.lost_focus() && ui.input(|input| input.key_pressed(Key::Enter));
@@ -132,7 +132,7 @@ fn options(ui: &mut Ui, state: &mut State, options: &Options) {
 }
 
 /// Says whether the answer is right.
-fn verdict(ui: &mut Ui, state: &State) {
+fn verdict(ui: &mut Ui, state: &WalkthroughState) {
     let (said, right) = &state.said;
     let (text, color) = match right {
         Some(true) => (format!("“{said}” is right."), style::readable(style::QUERY, ui.visuals())),
@@ -144,7 +144,7 @@ fn verdict(ui: &mut Ui, state: &State) {
 
 /// Moves by Page Up and Page Down, which clickers send, and by the arrows. In a presentation, Enter gives the arrows to the matrix,
 /// and Escape takes them back.
-fn keys(ui: &Ui, state: &mut State, last: usize) {
+fn keys(ui: &Ui, state: &mut WalkthroughState, last: usize) {
     let pressed = |key| ui.input_mut(|input| input.consume_key(Modifiers::NONE, key));
     let is_focused = ui.memory(|memory| memory.focused()).is_some();
     let is_presented = state.reading == ReadingMode::Presented;
@@ -178,7 +178,7 @@ fn keys(ui: &Ui, state: &mut State, last: usize) {
 }
 
 /// Shows the numbers, or else goes to the next step.
-fn next(state: &mut State, last: usize) {
+fn next(state: &mut WalkthroughState, last: usize) {
     if !state.is_revealed() {
         state.revealed = true;
     } else if state.at < last {
@@ -187,7 +187,7 @@ fn next(state: &mut State, last: usize) {
 }
 
 /// Goes to the previous step, whose numbers have already been shown.
-fn back(state: &mut State) {
+fn back(state: &mut WalkthroughState) {
     if state.at > 0 {
         state.go_to(state.at - 1, true);
     }

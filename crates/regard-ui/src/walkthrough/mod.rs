@@ -1,6 +1,6 @@
 //! The first room: a worked example step by step, with every matrix as a heatmap, and controls that change it.
 //!
-//! [`State`] holds the choices of the user. Everything else follows from them and is kept in a cache.
+//! [`WalkthroughState`] holds the choices of the user. Everything else follows from them and is kept in a cache.
 
 mod cache;
 mod checks;
@@ -22,4 +22,4 @@ mod why_scale;
 
 use self::cache::Cache;
 pub(crate) use self::room::WalkthroughRoom;
-pub use regard_session::walkthrough::{At, Picked, ReadingMode, State};
+pub use regard_session::walkthrough::{At, Picked, ReadingMode, WalkthroughState};

@@ -3,7 +3,7 @@
 use egui::{DragValue, RichText, TextEdit, Ui};
 use regard_walkthrough::{Error, Example, Inputs, Sizes};
 
-use super::State;
+use super::WalkthroughState;
 
 /// The text during typing.
 #[derive(Default)]
@@ -17,7 +17,7 @@ pub(crate) struct OwnTokens {
 
 impl OwnTokens {
     /// Shows the fields of the user's own tokens, or a button that leads there.
-    pub(crate) fn show(&mut self, ui: &mut Ui, state: &mut State) {
+    pub(crate) fn show(&mut self, ui: &mut Ui, state: &mut WalkthroughState) {
         if let Some(sizes) = state.inputs.sizes() {
             self.fields(ui, state, sizes);
             return;
@@ -42,7 +42,7 @@ impl OwnTokens {
         }
     }
 
-    fn fields(&mut self, ui: &mut Ui, state: &mut State, sizes: Sizes) {
+    fn fields(&mut self, ui: &mut Ui, state: &mut WalkthroughState, sizes: Sizes) {
         let mut text = self.typed.take().unwrap_or_else(|| state.inputs.tokens().join(" "));
         let field = TextEdit::singleline(&mut text).hint_text("words separated by spaces");
         let width = ui.available_width();
@@ -84,7 +84,7 @@ impl OwnTokens {
     }
 
     /// Draws the numbers again, if anything has changed.
-    fn draw(state: &mut State, tokens: Vec<String>, sizes: Sizes) -> Result<(), Error> {
+    fn draw(state: &mut WalkthroughState, tokens: Vec<String>, sizes: Sizes) -> Result<(), Error> {
         if tokens != state.inputs.tokens() || Some(sizes) != state.inputs.sizes() {
             let Sizes { d_model, d_k, seed } = sizes;
             state.inputs = Inputs::seeded(tokens, d_model, d_k, state.inputs.heads(), seed)?;

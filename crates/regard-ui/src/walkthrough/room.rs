@@ -10,7 +10,8 @@ use super::outline::Outline;
 use super::own_tokens::OwnTokens;
 use super::steps::StepsPage;
 use super::{
-    At, Cache, Picked, State, checks, explanation, lesson, rows, sidebar, steps, top, why_scale,
+    At, Cache, Picked, WalkthroughState, checks, explanation, lesson, rows, sidebar, steps, top,
+    why_scale,
 };
 use crate::colors::Look;
 use crate::plots::PlotName;
@@ -30,7 +31,7 @@ const TALL: f32 = 320.0;
 /// The least height of the explanation: its heading, and a fraction.
 const LEAST: f32 = 104.0;
 
-/// The view of a [`State`].
+/// The view of a [`WalkthroughState`].
 pub(crate) struct WalkthroughRoom {
     cache: Cache,
     edit: Edit,
@@ -55,7 +56,7 @@ pub(crate) struct WalkthroughRoom {
 
 impl WalkthroughRoom {
     /// Computes the walkthrough.
-    pub(crate) fn new(state: &State, look: Look) -> Self {
+    pub(crate) fn new(state: &WalkthroughState, look: Look) -> Self {
         let cache = Cache::new(state, look);
         Self {
             cache,
@@ -81,7 +82,7 @@ impl WalkthroughRoom {
     pub(crate) fn ui(
         &mut self,
         ui: &mut Ui,
-        state: &mut State,
+        state: &mut WalkthroughState,
         look: Look,
         side: bool,
     ) -> Option<Command> {
@@ -160,7 +161,7 @@ impl WalkthroughRoom {
     }
 
     /// The curves of one of this room's plots, if it is shown.
-    pub(crate) fn plot(&self, state: &State, name: PlotName) -> Option<Plot> {
+    pub(crate) fn plot(&self, state: &WalkthroughState, name: PlotName) -> Option<Plot> {
         match name {
             PlotName::Weights => {
                 regard_session::walkthrough::curves(state, self.cache.walkthrough().ok()?)
@@ -170,7 +171,7 @@ impl WalkthroughRoom {
         }
     }
 
-    fn outline(&self, state: &State) -> Option<Outline<'_>> {
+    fn outline(&self, state: &WalkthroughState) -> Option<Outline<'_>> {
         let walkthrough = self.cache.walkthrough().ok()?;
         let selection = state.selection(walkthrough);
         let chosen = self.chosen.filter(|chosen| walkthrough.step(*chosen).is_some());
@@ -180,7 +181,7 @@ impl WalkthroughRoom {
     }
 
     /// Shows a step that was chosen in the outline.
-    fn go_to(&mut self, state: &mut State, step: Option<StepKey>) {
+    fn go_to(&mut self, state: &mut WalkthroughState, step: Option<StepKey>) {
         if let Some(step) = step {
             state.unfold(step);
             if let (true, Ok(walkthrough)) =
@@ -194,7 +195,7 @@ impl WalkthroughRoom {
         }
     }
 
-    fn central(&mut self, ui: &mut Ui, state: &mut State) -> Option<Command> {
+    fn central(&mut self, ui: &mut Ui, state: &mut WalkthroughState) -> Option<Command> {
         let broken =
             self.cache.walkthrough().ok().and_then(|walkthrough| walkthrough.broken.clone());
         if let Some(broken) = broken {
@@ -222,7 +223,7 @@ impl WalkthroughRoom {
     }
 
     /// Notes when the cell whose computation is shown was reached. A click or a key ends its movement.
-    fn movement(&mut self, ui: &Ui, state: &State) {
+    fn movement(&mut self, ui: &Ui, state: &WalkthroughState) {
         let (now, is_skipped) = ui.input(|input| (input.time, input.pointer.any_pressed()));
         let (at, [since, of_step]) = &mut self.moved;
         if state.pointed() != at.as_ref() {
@@ -236,7 +237,7 @@ impl WalkthroughRoom {
     }
 
     /// Shows one step of the example. Returns the cell under the pointer.
-    fn one_step(&mut self, ui: &mut Ui, state: &mut State) -> Option<At> {
+    fn one_step(&mut self, ui: &mut Ui, state: &mut WalkthroughState) -> Option<At> {
         let walkthrough = self.cache.walkthrough().ok()?;
         let mut steps = StepsPage::new(&self.cache, &mut self.edit, None, self.moved.1);
         let hovered = lesson::show(ui, state, walkthrough, &mut steps);
@@ -245,7 +246,11 @@ impl WalkthroughRoom {
     }
 
     /// Shows the example. Returns the cell under the pointer, and the command whose button was pressed.
-    fn example(&mut self, ui: &mut Ui, state: &mut State) -> (Option<At>, Option<Command>) {
+    fn example(
+        &mut self,
+        ui: &mut Ui,
+        state: &mut WalkthroughState,
+    ) -> (Option<At>, Option<Command>) {
         if state.reading != ReadingMode::Page {
             return (self.one_step(ui, state), None);
         }

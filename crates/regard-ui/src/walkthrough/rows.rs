@@ -1,9 +1,9 @@
 //! The arrangement of steps side by side.
 
-use regard_walkthrough::{Kind, Quantity, Rows, Step};
+use regard_walkthrough::{Kind, Quantity, RowRole, Step};
 
 use super::ReadingMode;
-use super::State;
+use super::WalkthroughState;
 
 /// The maximum number of steps in a row of the outline: the steps of heads are narrow.
 const MOST: usize = 4;
@@ -28,7 +28,7 @@ pub(crate) fn of_page(steps: &[Step]) -> Vec<Vec<&Step>> {
 }
 
 /// The number of steps whose numbers are shown. The guided path asks before it shows those of the next row.
-pub(crate) fn shown(state: &State, steps: &[Step]) -> usize {
+pub(crate) fn shown(state: &WalkthroughState, steps: &[Step]) -> usize {
     if state.reading != ReadingMode::Guided {
         return steps.len();
     }
@@ -78,7 +78,7 @@ fn stage(step: &Step) -> Phase {
     match step.key.quantity {
         Quantity::Q | Quantity::K | Quantity::V => Phase::Projected,
         Quantity::Output | Quantity::CausalOutput | Quantity::BlockOutput => Phase::Output,
-        _ if step.formula.is_empty() && step.rows == Rows::Other => Phase::Learned,
+        _ if step.formula.is_empty() && step.rows == RowRole::Other => Phase::Learned,
         _ if step.formula.is_empty() => Phase::Given,
         _ if step.kind == Kind::Weights => Phase::Weights,
         _ if step.key.quantity.is_scores() => Phase::Scores,

@@ -4,14 +4,14 @@ use egui::{Button, ComboBox, RichText, Ui, vec2};
 use regard_walkthrough::{Effective, Example, Group, Inputs, Without};
 
 use super::own_tokens::OwnTokens;
-use super::{Cache, State, curve};
+use super::{Cache, WalkthroughState, curve};
 use crate::explain::{explanation, label};
 use crate::{Command, counted, temperature};
 
 /// Shows the panel's contents. Returns the command whose button was pressed.
 pub(crate) fn show(
     ui: &mut Ui,
-    state: &mut State,
+    state: &mut WalkthroughState,
     own_tokens: &mut OwnTokens,
     cache: &Cache,
 ) -> Option<Command> {
@@ -35,7 +35,7 @@ pub(crate) fn show(
 }
 
 /// The list of examples, with arrows to the previous and the next.
-fn choose(ui: &mut Ui, state: &mut State) {
+fn choose(ui: &mut Ui, state: &mut WalkthroughState) {
     ui.horizontal(|ui| {
         ui.spacing_mut().item_spacing.x = 4.0;
         let arrow = |ui: &mut Ui, sign: &str, name: &str| {

@@ -6,11 +6,11 @@ use egui::{
     Align, Align2, InputState, Key, Layout, Modifiers, RichText, Sense, TextStyle, Ui, UiBuilder,
     WidgetInfo, vec2,
 };
-use regard_walkthrough::{Kind, Rows, Selection, Step, StepKey, Walkthrough};
+use regard_walkthrough::{Kind, RowRole, Selection, Step, StepKey, Walkthrough};
 
 use super::edit::Edit;
 use super::stage::Stage;
-use super::{At, Picked, ReadingMode, State};
+use super::{At, Picked, ReadingMode, WalkthroughState};
 use super::{Cache, formula, rows};
 use crate::colors::Palette;
 use crate::heatmap::{Cell, Heatmap, Picture, Viewport};
@@ -88,7 +88,7 @@ impl StepsPage<'_> {
     pub(crate) fn show(
         &mut self,
         ui: &mut Ui,
-        state: &mut State,
+        state: &mut WalkthroughState,
         walkthrough: &Walkthrough,
     ) -> Option<At> {
         let selection = state.selection(walkthrough);
@@ -135,7 +135,7 @@ impl StepsPage<'_> {
     pub(crate) fn single(
         &mut self,
         ui: &mut Ui,
-        state: &mut State,
+        state: &mut WalkthroughState,
         walkthrough: &Walkthrough,
         at: usize,
     ) -> Option<At> {
@@ -290,7 +290,7 @@ impl StepsPage<'_> {
         ui: &mut Ui,
         number: usize,
         row: &[&Step],
-        state: &mut State,
+        state: &mut WalkthroughState,
         selection: &Selection,
     ) -> Option<At> {
         let gutter = gutter(ui);
@@ -353,7 +353,7 @@ impl StepsPage<'_> {
         ui: &mut Ui,
         width: f32,
         row: &[&Step],
-        state: &mut State,
+        state: &mut WalkthroughState,
         selection: &Selection,
     ) -> Option<At> {
         if let [step] = row {
@@ -394,7 +394,7 @@ impl StepsPage<'_> {
         ui: &mut Ui,
         width: f32,
         step: &Step,
-        state: &mut State,
+        state: &mut WalkthroughState,
         selection: &Selection,
         [mut left, mut scale]: [f32; 2],
     ) -> Option<At> {
@@ -439,7 +439,7 @@ impl StepsPage<'_> {
         width: f32,
         step: &Step,
         heatmap: &Heatmap<'_>,
-        state: &mut State,
+        state: &mut WalkthroughState,
     ) -> Option<At> {
         let mut view = state.views.remove(&step.key).unwrap_or_default();
         let before = view.clone();
@@ -477,7 +477,7 @@ impl StepsPage<'_> {
 
 /// A step's matrix, with nothing marked.
 fn heatmap<'a>(step: &'a Step, picture: &'a Picture) -> Heatmap<'a> {
-    let is_map = step.rows == Rows::Pairs && step.matrix.rows() > 2;
+    let is_map = step.rows == RowRole::Pairs && step.matrix.rows() > 2;
     Heatmap {
         captions: is_map.then_some(["attending from", "attending to"]),
         terms: terms(step),
@@ -512,7 +512,7 @@ fn text_width(ui: &Ui) -> f32 {
 }
 
 /// A button that hides the matrices of a row, or shows them.
-fn fold(ui: &mut Ui, row: &[&Step], state: &mut State) {
+fn fold(ui: &mut Ui, row: &[&Step], state: &mut WalkthroughState) {
     let is_folded = row.iter().any(|step| state.folded.contains(&step.key));
     let verb = if is_folded { "Unfold" } else { "Fold" };
     let (_, button) = ui.allocate_exact_size(vec2(18.0, 18.0), Sense::click());
@@ -532,7 +532,7 @@ fn fold(ui: &mut Ui, row: &[&Step], state: &mut State) {
 }
 
 /// A button that folds all steps or unfolds them, and the switch for their details.
-pub(crate) fn switches(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough) {
+pub(crate) fn switches(ui: &mut Ui, state: &mut WalkthroughState, walkthrough: &Walkthrough) {
     let is_folded = !state.folded.is_empty();
     let name = if is_folded { "Unfold all" } else { "Fold all" };
     let hint = "Show only the names and formulas of the steps, or their matrices too.";
@@ -608,9 +608,9 @@ fn details(ui: &mut Ui, row: &[&Step], step: &Step) {
 /// The words of a screen reader for a row, a column and a number.
 fn terms(step: &Step) -> [&'static str; 3] {
     match step.rows {
-        Rows::Pairs if step.kind == Kind::Weights => ["query", "key", "weight"],
-        Rows::Pairs if step.key.quantity.is_scores() => ["query", "key", "score"],
-        Rows::Pairs => ["query", "key", "gradient"],
+        RowRole::Pairs if step.kind == Kind::Weights => ["query", "key", "weight"],
+        RowRole::Pairs if step.key.quantity.is_scores() => ["query", "key", "score"],
+        RowRole::Pairs => ["query", "key", "gradient"],
         _ => Heatmap::TERMS,
     }
 }

@@ -3,12 +3,16 @@
 use egui::{Align, Button, Layout, RichText, ScrollArea, Ui};
 use regard_walkthrough::Walkthrough;
 
-use super::{Picked, State};
+use super::{Picked, WalkthroughState};
 use crate::explain::{explain, explanation};
 use crate::{Command, counted};
 
 /// Shows the line. Returns the command that was chosen.
-pub(crate) fn show(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough) -> Option<Command> {
+pub(crate) fn show(
+    ui: &mut Ui,
+    state: &mut WalkthroughState,
+    walkthrough: &Walkthrough,
+) -> Option<Command> {
     let mut chosen = None;
     ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
         explain(ui, "Heatmap", &format!("{}\n{}", explanation!("Steps"), explanation!("Heatmap")));
@@ -23,7 +27,7 @@ pub(crate) fn show(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough) ->
 }
 
 /// A button for each token.
-fn tokens(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough) {
+fn tokens(ui: &mut Ui, state: &mut WalkthroughState, walkthrough: &Walkthrough) {
     if walkthrough.tokens.is_empty() || walkthrough.select_token(0).keys.is_empty() {
         ui.label(RichText::new("No attention between tokens here").weak());
         return;

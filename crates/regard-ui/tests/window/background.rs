@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::heads::{AttentionSource, OpenAttention};
 use crate::host::{Host, Replies, Reply, Work};
-use crate::model::{Listed, State, View};
+use crate::model::{Listed, ModelState, View};
 use crate::{Advance, Background, Begun, Message, Room, Session, Tell};
 use egui::Context;
 use regard_bundled::STORY;
@@ -111,7 +111,7 @@ fn a_model_runs_in_a_worker_as_it_does_in_threads() {
     let second = Some("Mia gave Tom the ball. Mia gave the ball to".to_owned());
     for view in [View::Attention, View::Lens, View::Attribution, View::Patches] {
         let (changes, second, text) = (changes.clone(), second.clone(), text.clone());
-        let model = State { text, changes, second, view, ..State::of(STORY) };
+        let model = ModelState { text, changes, second, view, ..ModelState::of(STORY) };
         let session = Session { room: Room::Stage, model, ..Session::default() };
         let [worker, threads] = both(&session);
         assert_eq!(computed(&worker), computed(&threads), "{view:?}");
@@ -138,7 +138,7 @@ fn heads_and_texts_come_from_the_worker() {
 fn files_and_the_laboratory_come_from_the_worker() {
     let [worker, threads] = both(&Session {
         room: Room::Stage,
-        model: State::of_file(AttentionSource::Sample),
+        model: ModelState::of_file(AttentionSource::Sample),
         ..Session::default()
     });
     let [worker, threads] = [&worker, &threads].map(|window| app(window).model().file().unwrap());
@@ -155,7 +155,7 @@ fn files_and_the_laboratory_come_from_the_worker() {
 
 #[test]
 fn a_model_that_cannot_be_opened_is_told() {
-    let model = State::of("no/such/model");
+    let model = ModelState::of("no/such/model");
     let [worker, threads] = both(&Session { room: Room::Stage, model, ..Session::default() });
     let [worker, threads] = [&worker, &threads].map(|window| app(window).model().error());
     assert!(worker.is_some_and(|message| message.contains("no/such/model was not opened")));

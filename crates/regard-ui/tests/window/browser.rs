@@ -1,7 +1,7 @@
 //! The page around the heads: what stays in its place, what is visible at once, and what the keyboard reaches.
 
 use crate::heads::{AttentionSource, Effects, Shown};
-use crate::model::{State, Version};
+use crate::model::{ModelState, Version};
 use crate::{Command, Room, Session};
 use egui::accesskit::Role;
 use egui::{Key, pos2};
@@ -20,7 +20,8 @@ fn all_heads_of_a_model_are_visible_at_once() {
     let folder = Folder::new();
     let file = attention(&[30, 9, 12, 12], &weights(30 * 9 * 12, 12, 3));
     let file = AttentionSource::File(folder.file("a.safetensors", file));
-    let start = Session { room: Room::Stage, model: State::of_file(file), ..Session::default() };
+    let start =
+        Session { room: Room::Stage, model: ModelState::of_file(file), ..Session::default() };
     let mut window = open(start, [3840.0, 2160.0]);
     let heads = places(&window, "head ");
     assert_eq!(heads.len(), 270);

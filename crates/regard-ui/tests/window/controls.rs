@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::heads::{AttentionSource, Order, Shown};
 use crate::laboratory::{Brush, Square};
-use crate::model::{Listed, State};
+use crate::model::{Listed, ModelState};
 use crate::walkthrough::{At, Picked, ReadingMode};
 use crate::{Room, Session};
 use egui::accesskit::{Role, Toggled};
@@ -63,7 +63,7 @@ fn sessions(folder: &Path) -> Vec<(&'static str, Session)> {
         (Some([8, 8]), Some(50), Some(0.1), Some(2.0));
 
     let mut grid = session_of(Room::Stage);
-    grid.model = State::of_file(AttentionSource::Sample);
+    grid.model = ModelState::of_file(AttentionSource::Sample);
     grid.model.heads.order = Some(Order::Measure(Measure::Entropy));
     let mut head = grid.clone();
     head.model.heads.shown = Shown::Head;

@@ -16,7 +16,7 @@ use regard_walkthrough::{Step, StepKey, Walkthrough};
 use super::TestHost;
 use crate::heatmap::Cell;
 use crate::laboratory::Pictured;
-use crate::model::State;
+use crate::model::ModelState;
 use crate::{App, Command, Host, Room, Session};
 
 pub(super) type Window = Harness<'static, Option<App>>;
@@ -59,7 +59,7 @@ pub(super) fn start(
 
 /// A session in a room, with the model `story`, whose tokens are words.
 pub(super) fn session_of(room: Room) -> Session {
-    Session { room, model: State::of(STORY), ..Session::default() }
+    Session { room, model: ModelState::of(STORY), ..Session::default() }
 }
 
 /// Opens a room, high enough for all its contents.

@@ -2,10 +2,10 @@
 
 use crate::colors::Colors as _;
 use crate::heads::OpenedHeads;
-use crate::laboratory::{LaboratoryInputs, Shown};
+use crate::laboratory::{LaboratoryInputs, LaboratoryMatrix};
 use crate::{Room, Session, attention as attention_session};
 use egui::Color32;
-use regard_figure::{Error, Format, Ground, Look, Map, Matrix, Palette, numbers};
+use regard_figure::{Error, Format, Ground, LabelledMatrix, Look, Map, Palette, numbers};
 use regard_heads::{HeadId, unattended};
 use regard_session::walkthrough::of_step;
 use regard_tests::attention_files::{Folder, bytes, safetensors, weights};
@@ -34,7 +34,7 @@ fn cells(png: &[u8], n: usize) -> Vec<[u8; 3]> {
 }
 
 /// Checks that the file's cells and its colour bar are those of `numbers` on the screen.
-fn looks_like(matrix: &Matrix, numbers: &[f32], palette: Palette, what: &str) {
+fn looks_like(matrix: &LabelledMatrix, numbers: &[f32], palette: Palette, what: &str) {
     let n = matrix.rows.len();
     let palette = palette.on(Ground::Paper);
     let found = cells(&matrix.bare_png().unwrap(), n);
@@ -63,21 +63,21 @@ fn looks_like(matrix: &Matrix, numbers: &[f32], palette: Palette, what: &str) {
     );
 }
 
-fn laboratory(look: Look, shown: Shown) -> Window {
+fn laboratory(look: Look, shown: LaboratoryMatrix) -> Window {
     let mut session = Session { room: Room::Laboratory, look, ..Session::default() };
     let state = &mut session.laboratory;
     state.shown = shown;
-    state.pinned = (shown == Shown::Difference).then(|| Box::new(state.inputs.clone()));
+    state.pinned = (shown == LaboratoryMatrix::Difference).then(|| Box::new(state.inputs.clone()));
     state.inputs = LaboratoryInputs { seed: state.inputs.seed + 1, ..state.inputs.clone() };
     open(session, [1280.0, 900.0])
 }
 
 #[test]
 fn of_the_laboratory() {
-    for (look, shown) in LOOKS
-        .into_iter()
-        .flat_map(|look| [Shown::Weights, Shown::Scores, Shown::Difference].map(|s| (look, s)))
-    {
+    for (look, shown) in LOOKS.into_iter().flat_map(|look| {
+        [LaboratoryMatrix::Weights, LaboratoryMatrix::Scores, LaboratoryMatrix::Difference]
+            .map(|s| (look, s))
+    }) {
         let window = laboratory(look, shown);
         let (outcome, matrix) = (outcome(&window), app(&window).matrix().unwrap());
         looks_like(
@@ -89,7 +89,7 @@ fn of_the_laboratory() {
         let masked = outcome.numbers.iter().position(|x| *x == f32::NEG_INFINITY).unwrap();
         assert_eq!(cells(&matrix.bare_png().unwrap(), outcome.side)[masked], Ground::Paper.rgb());
         let csv = matrix.csv().unwrap();
-        assert_eq!(csv.contains("-inf"), shown == Shown::Scores, "a masked weight is 0");
+        assert_eq!(csv.contains("-inf"), shown == LaboratoryMatrix::Scores, "a masked weight is 0");
     }
 }
 

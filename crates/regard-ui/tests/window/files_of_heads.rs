@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use crate::heads::{AttentionSource, Effects, OpenedHeads, Order, Shown, Side};
-use crate::model::State;
+use crate::model::ModelState;
 use crate::{App, Command, Room, Session, Start};
 use egui::TextStyle;
 use egui::accesskit::Role;
@@ -73,7 +73,7 @@ fn a_grey_number_of_a_head_says_why() {
 fn sample() -> Session {
     Session {
         room: Room::Stage,
-        model: State::of_file(AttentionSource::Sample),
+        model: ModelState::of_file(AttentionSource::Sample),
         ..Session::default()
     }
 }
@@ -109,7 +109,8 @@ fn a_file_opens_without_the_model_that_the_session_names() {
     let folder = Folder::new();
     let path = folder.file("few.safetensors", dump(1, 2, 4).0);
     let window = start(Harness::builder().with_size([1280.0, 1000.0]), move |ctx| {
-        let session = Session { model: State::of("/a model that is gone"), ..Session::default() };
+        let session =
+            Session { model: ModelState::of("/a model that is gone"), ..Session::default() };
         let mut app = App::with_session(ctx, Arc::new(TestHost::DEFAULT), session);
         app.open_file(ctx, &path);
         app

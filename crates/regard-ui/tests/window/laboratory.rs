@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::colors::{Look, Map};
-use crate::laboratory::{LaboratoryInputs, Shown, TokenSource};
+use crate::laboratory::{LaboratoryInputs, LaboratoryMatrix, TokenSource};
 use crate::{Command, Room};
 use egui::accesskit::Role;
 use egui_kittest::kittest::Queryable as _;
@@ -261,7 +261,7 @@ fn a_and_b_are_compared() {
     click(&mut window, "T → 0");
     click(&mut window, "B − A");
     let shown = outcome(&window);
-    assert_eq!(shown.request.shown, Shown::Difference);
+    assert_eq!(shown.request.shown, LaboratoryMatrix::Difference);
     assert!(shown.numbers.iter().any(|x| *x > 0.1) && shown.numbers.iter().any(|x| *x < -0.01));
     assert!(shown.picture.palette().is_diverging());
     assert!(shows(&window, "Heatmap of B − A"));

@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::laboratory::{LaboratoryInputs, Outcome, Request, Shown, TokenSource};
+use crate::laboratory::{
+    LaboratoryInputs, LaboratoryMatrix, LaboratoryOutcome, LaboratoryRequest, TokenSource,
+};
 use regard_figure::Look;
 use regard_heads::{QueriesAndKeys, from_disk, unattended};
 use regard_kernels::Temperature;
@@ -36,8 +38,12 @@ fn engine() -> Engine {
     Engine::new(Arc::new(TestHost::DEFAULT))
 }
 
-fn run(engine: &mut Engine, inputs: &LaboratoryInputs) -> Result<Outcome, String> {
-    let request = Request { inputs: inputs.clone(), pinned: None, shown: Shown::Weights };
+fn run(engine: &mut Engine, inputs: &LaboratoryInputs) -> Result<LaboratoryOutcome, String> {
+    let request = LaboratoryRequest {
+        inputs: inputs.clone(),
+        pinned: None,
+        shown: LaboratoryMatrix::Weights,
+    };
     engine.run(request, &|_| ()).map_err(|e| e.to_string())
 }
 
@@ -175,7 +181,7 @@ fn a_large_file_is_limited_and_a_missing_head_becomes_the_last() {
 fn a_file_names_its_tokens() {
     let folder = Folder::new();
     let x = bytes(&numbers(6, 9));
-    let texts = |outcome: &Outcome| -> Vec<Vec<String>> {
+    let texts = |outcome: &LaboratoryOutcome| -> Vec<Vec<String>> {
         outcome
             .names
             .iter()
@@ -229,9 +235,12 @@ fn a_file_is_read_once_while_requests_name_it() {
 
     // A is a file, B is not.
     let b = LaboratoryInputs { tokens: 4, ..LaboratoryInputs::default() };
-    let request =
-        |shown| Request { inputs: b.clone(), pinned: Some(Box::new(inputs(&path, 0))), shown };
-    let outcome = engine.run(request(Shown::Pinned), &|_| ()).unwrap();
+    let request = |shown| LaboratoryRequest {
+        inputs: b.clone(),
+        pinned: Some(Box::new(inputs(&path, 0))),
+        shown,
+    };
+    let outcome = engine.run(request(LaboratoryMatrix::Pinned), &|_| ()).unwrap();
     assert_eq!((&outcome.numbers, outcome.side), (&first.weights, 4));
     assert!(outcome.file.is_none());
 

@@ -1,9 +1,9 @@
 //! An example one step at a time: the guided path asks before it says, and the presentation fills the window.
 
-use crate::walkthrough::{ReadingMode, State};
+use crate::walkthrough::{ReadingMode, WalkthroughState};
 use egui::Key;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
-use regard_walkthrough::{Example, Options, Quantity};
+use regard_walkthrough::{Answers, Example, Quantity};
 
 use super::driver::{Window, choices, click, key, open_smooth, says, session, walkthrough};
 
@@ -11,7 +11,7 @@ fn open(example: Example) -> Window {
     open_smooth(crate::example(example), [1280.0, 800.0])
 }
 
-fn state(window: &Window) -> &State {
+fn state(window: &Window) -> &WalkthroughState {
     &session(window).walkthrough
 }
 
@@ -53,7 +53,7 @@ fn the_guided_path_takes_an_answer_and_says_whether_it_is_right() {
     click(&mut window, "Guide me");
     click(&mut window, "Step 5: Queries Q");
     let exercise = walkthrough(&window).exercise(Quantity::Q).unwrap();
-    let Options::Number(right) = exercise.options else { unreachable!("a cell is a number") };
+    let Answers::Number(right) = exercise.options else { unreachable!("a cell is a number") };
     let answer = |window: &mut Window, number: &str| {
         window.get_by_label("Your answer").set_text_value_accesskit(number);
         window.run_steps(3);

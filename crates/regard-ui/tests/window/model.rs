@@ -1,7 +1,7 @@
 //! The model room with story, and the results of story itself.
 
 use crate::Room;
-use crate::model::{Outcome, State};
+use crate::model::{ModelState, Outcome};
 use egui::accesskit::Role;
 use egui_kittest::kittest::Queryable as _;
 use regard_bundled::STORY;
@@ -17,7 +17,7 @@ pub(super) fn window() -> Window {
     open(session_of(Room::Stage), [1400.0, 1000.0])
 }
 
-pub(super) fn state(window: &Window) -> &State {
+pub(super) fn state(window: &Window) -> &ModelState {
     &session(window).model
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::heads::{AttentionSource, Side};
-use crate::model::{State, View};
+use crate::model::{ModelState, View};
 use crate::{Command, Room, Session};
 use egui::accesskit::Role;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
@@ -23,9 +23,9 @@ use super::model::{self, MODELS, numbers, open_head, run, state, type_into, type
 const TEXT: &str = "the quick brown fox jumps over it";
 const DECODER: &str = "tokens look at other tokens";
 
-fn opened(model: &str, change: impl FnOnce(&mut State)) -> Window {
+fn opened(model: &str, change: impl FnOnce(&mut ModelState)) -> Window {
     let mut session = session_of(Room::Stage);
-    session.model = State::of(format!("{MODELS}/{model}"));
+    session.model = ModelState::of(format!("{MODELS}/{model}"));
     TEXT.clone_into(&mut session.model.text);
     change(&mut session.model);
     open(session, [1400.0, 1000.0])
@@ -267,12 +267,12 @@ fn a_view_that_a_model_lacks_is_disabled_and_says_why() {
         ("", &[("Lens", of_file), ("Attribution", of_file), ("Patch", of_file)]),
     ] {
         let model = match name {
-            "" => State::of_file(AttentionSource::Sample),
-            DIGITS => State { view: View::Experts, ..State::of(DIGITS) },
-            name => State {
+            "" => ModelState::of_file(AttentionSource::Sample),
+            DIGITS => ModelState { view: View::Experts, ..ModelState::of(DIGITS) },
+            name => ModelState {
                 view: View::Experts,
                 text: TEXT.to_owned(),
-                ..State::of(format!("{MODELS}/{name}"))
+                ..ModelState::of(format!("{MODELS}/{name}"))
             },
         };
         let session = Session { room: Room::Stage, model, ..Session::default() };
@@ -549,7 +549,7 @@ fn classes(number: usize, change: Option<Change>) -> Vec<f32> {
 
 #[test]
 fn a_digit_is_drawn_changed_and_patched() {
-    let begun = Session { model: State::of(DIGITS), ..session_of(Room::Stage) };
+    let begun = Session { model: ModelState::of(DIGITS), ..session_of(Room::Stage) };
     let mut window = open(begun, [1400.0, 1000.0]);
     let likeliest = |window: &Window| app(window).model().next()[0].token.clone();
     let shown = (cells(&window).len(), patches(&window).len());

@@ -1,6 +1,6 @@
 //! The model room with two runs side by side: two models of one family, and the runs with and without changes.
 
-use crate::model::{State, Version};
+use crate::model::{ModelState, Version};
 use crate::{Command, Room, Session};
 use egui::accesskit::Role;
 use egui_kittest::kittest::Queryable as _;
@@ -20,7 +20,7 @@ fn session(a: &str, b: &str, text: &str) -> Session {
     let model = |name: &str| {
         if name.starts_with('/') { name.to_owned() } else { format!("{MODELS}/{name}") }
     };
-    session.model = State { text: text.to_owned(), ..State::of(model(a)) };
+    session.model = ModelState { text: text.to_owned(), ..ModelState::of(model(a)) };
     session.model.compare_with(model(b));
     session
 }

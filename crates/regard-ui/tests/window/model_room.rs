@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::heads::{Effect, Side};
-use crate::model::{Record, State, Version, View};
+use crate::model::{ModelState, Record, Version, View};
 use crate::{Command, Room};
 use egui::accesskit::Role;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
@@ -183,7 +183,7 @@ fn changes_are_switched_removed_and_undone() {
     assert!(state(&window).changes.is_empty());
     press(&mut window, Command::Undo);
     press(&mut window, Command::Reset);
-    assert_eq!(session(&window).choices(Room::Stage).model, State::of("story"));
+    assert_eq!(session(&window).choices(Room::Stage).model, ModelState::of("story"));
 }
 
 #[test]

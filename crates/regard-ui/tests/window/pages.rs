@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use regard_bundled::{DIGITS, STORY};
 use regard_models::Which;
 use regard_ui::heads::{AttentionSource, Shown};
-use regard_ui::model::{Drawing, State, Version, View};
+use regard_ui::model::{Drawing, ModelState, Version, View};
 use regard_ui::{Room, Session};
 
 const MODELS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
@@ -16,17 +16,17 @@ const SECOND: &str = "Mia and Max went to the park. Max gave the ball to";
 const EIGHT: usize = 8;
 
 /// The model room with story.
-fn page(change: impl FnOnce(&mut State)) -> Session {
-    let model = State::of(STORY);
+fn page(change: impl FnOnce(&mut ModelState)) -> Session {
+    let model = ModelState::of(STORY);
     let mut session = Session { room: Room::Stage, model, ..Session::default() };
     change(&mut session.model);
     session
 }
 
 /// The model room with one of the tiny models.
-fn tiny(model: &str, change: impl FnOnce(&mut State)) -> Session {
+fn tiny(model: &str, change: impl FnOnce(&mut ModelState)) -> Session {
     page(|state| {
-        *state = State::of(format!("{MODELS}/{model}"));
+        *state = ModelState::of(format!("{MODELS}/{model}"));
         "the quick brown fox".clone_into(&mut state.text);
         change(state);
     })
@@ -46,7 +46,7 @@ pub fn all(folder: &Path) -> Vec<(&'static str, Session)> {
             }),
         ),
         ("attribution", page(|state| state.view = View::Attribution)),
-        ("file", page(|state| *state = State::of_file(AttentionSource::Sample))),
+        ("file", page(|state| *state = ModelState::of_file(AttentionSource::Sample))),
         (
             "compare",
             page(|state| {
@@ -84,11 +84,11 @@ pub fn all(folder: &Path) -> Vec<(&'static str, Session)> {
                 (state.image, state.heads.shown) = (Some(picture), Shown::Head);
             }),
         ),
-        ("digits", page(|state| *state = State::of(DIGITS))),
+        ("digits", page(|state| *state = ModelState::of(DIGITS))),
         (
             "digits-compare",
             page(|state| {
-                *state = State::of(DIGITS);
+                *state = ModelState::of(DIGITS);
                 state.second_drawing = Drawing::of_digit(EIGHT);
                 state.version = Version::SideBySide;
             }),

@@ -1,7 +1,7 @@
 //! The words of a screen reader for a weight, a prediction, a change and a plot: their AccessKit names and values.
 
 use crate::heads::AttentionSource;
-use crate::model::{Listed, State};
+use crate::model::{Listed, ModelState};
 use crate::walkthrough::{At, Picked};
 use crate::{Room, Session, example};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
@@ -141,7 +141,7 @@ fn entropy_is_in_nats_in_every_room() {
         assert!((found - 10_f32.ln()).abs() < 1e-5, "{found}");
     }
 
-    let model = State::of_file(AttentionSource::Sample);
+    let model = ModelState::of_file(AttentionSource::Sample);
     let of_sample = Session { room: Room::Stage, model, ..Session::default() };
     let window = open(of_sample, SIZE);
     let heads = app(&window).model().file().unwrap();

@@ -1,7 +1,7 @@
 //! Changes in the first room by the pointer, the keyboard and the accessible names.
 
 use crate::heatmap::Cell;
-use crate::walkthrough::{At, Picked, State};
+use crate::walkthrough::{At, Picked, WalkthroughState};
 use crate::{Command, Session};
 use egui::accesskit::{Role, Toggled};
 use egui::{Key, Modifiers, Pos2, vec2};
@@ -20,7 +20,7 @@ fn open(example: Example) -> Window {
     open_smooth(crate::example(example), [1280.0, 12000.0])
 }
 
-fn state(window: &Window) -> &State {
+fn state(window: &Window) -> &WalkthroughState {
     &session(window).walkthrough
 }
 

@@ -9,7 +9,7 @@ use crate::input::Input;
 use crate::layers::{Which, push_feed_forward, push_norm, push_residual};
 use crate::project::{give_weights, project_all};
 use crate::trace::Trace;
-use crate::{Error, Matrix, Quantity, Rows, Without, heads};
+use crate::{Error, Matrix, Quantity, RowRole, Without, heads};
 
 pub(super) const ENTRY: Entry = Entry {
     title: "A whole block",
@@ -61,7 +61,7 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     let x = look_up(trace, &VOCABULARY)?;
     let positions = push_positions(trace, x.ours.cols())?;
     let placed = push_placed(trace, &x, &positions);
-    let (normed, norm_1) = push_norm(trace, &placed, Which::FIRST, Rows::Tokens)?;
+    let (normed, norm_1) = push_norm(trace, &placed, Which::FIRST, RowRole::Tokens)?;
 
     let w = give_weights(trace)?;
     let qkv = project_all(trace, &normed, &w)?;
@@ -69,13 +69,13 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     let attended = heads::attend(trace, &Head::of_all(tokens), [&normed; 2], &w, &qkv)?;
     let text = ["Y", "Tokens plus attention"];
     let residual =
-        push_residual(trace, Quantity::Residual, text, [&placed, &attended], Rows::Queries);
+        push_residual(trace, Quantity::Residual, text, [&placed, &attended], RowRole::Queries);
 
-    let (normed, norm_2) = push_norm(trace, &residual, Which::SECOND, Rows::Queries)?;
-    let (fed, feed_forward) = push_feed_forward(trace, &normed, Rows::Queries)?;
+    let (normed, norm_2) = push_norm(trace, &residual, Which::SECOND, RowRole::Queries)?;
+    let (fed, feed_forward) = push_feed_forward(trace, &normed, RowRole::Queries)?;
     let text = ["B", "Output of the block"];
     let output =
-        push_residual(trace, Quantity::BlockOutput, text, [&residual, &fed], Rows::Queries);
+        push_residual(trace, Quantity::BlockOutput, text, [&residual, &fed], RowRole::Queries);
 
     if !matches!(trace.settings.without, Some(Without::Projections | Without::Softmax))
         && !trace.inputs.has_typed_projections()

@@ -4,7 +4,7 @@ use crate::input::Input;
 use crate::project::{give_tokens, give_weights, project};
 use crate::role::Role;
 use crate::trace::{Axes, Text, Trace, labels};
-use crate::{Error, Matrix, Quantity, Rows, heads};
+use crate::{Error, Matrix, Quantity, RowRole, heads};
 
 pub(super) const ENTRY: Entry = Entry {
     title: "Cross-attention",
@@ -51,7 +51,7 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     let source = SOURCE.map(str::to_owned);
     let dims = labels("d", trace.inputs.matrix(Quantity::Memory).map_or(0, Matrix::cols));
     let text = Text::of(Quantity::Memory);
-    let memory = trace.give(&text, Axes::new(Rows::Keys, &source, &dims))?;
+    let memory = trace.give(&text, Axes::new(RowRole::Keys, &source, &dims))?;
     let w = give_weights(trace)?;
     let qkv = [
         project(trace, Role::Query, &x, &w[0])?,

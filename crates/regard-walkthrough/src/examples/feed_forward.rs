@@ -3,7 +3,7 @@ use crate::input::Input;
 use crate::layers::push_feed_forward;
 use crate::project::give_tokens;
 use crate::trace::Trace;
-use crate::{Error, Quantity, Rows};
+use crate::{Error, Quantity, RowRole};
 
 pub(super) const ENTRY: Entry = Entry {
     title: "Feed-forward",
@@ -50,6 +50,6 @@ pub(super) fn weights() -> [Input; 4] {
 
 pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     let x = give_tokens(trace)?;
-    push_feed_forward(trace, &x, Rows::Tokens)?;
+    push_feed_forward(trace, &x, RowRole::Tokens)?;
     Ok(())
 }

@@ -9,7 +9,7 @@ use crate::pair::Pair;
 use crate::random::NumpyRng;
 use crate::step::Kind;
 use crate::trace::{Axes, Text, Trace, labels};
-use crate::{Error, Matrix, Quantity, Rows, Section, StepKey, reference};
+use crate::{Error, Matrix, Quantity, RowRole, Section, StepKey, reference};
 
 pub(super) const ENTRY: Entry = Entry {
     title: "Foundations",
@@ -52,7 +52,7 @@ fn vectors(trace: &mut Trace<'_>) -> Result<(), Error> {
     let dims = labels("d", 3);
     let mut vector = |quantity| {
         let text = Text::of(StepKey::new(Section::Dot, quantity));
-        trace.give(&text, Axes::new(Rows::Other, &[text.name.to_owned()], &dims))
+        trace.give(&text, Axes::new(RowRole::Other, &[text.name.to_owned()], &dims))
     };
     let (x, y) = (vector(Quantity::X)?, vector(Quantity::Y)?);
 
@@ -62,7 +62,7 @@ fn vectors(trace: &mut Trace<'_>) -> Result<(), Error> {
         let [exact, bound] = [exact, bound].map(|x| Matrix::from_rows(&[[x]]));
         let pair = Pair::new(Matrix::from_rows(&[[ours]]), exact, bound);
         let empty = [String::new()];
-        trace.push(&text, pair, Kind::Signed, Axes::new(Rows::Other, &empty, &empty), origin)
+        trace.push(&text, pair, Kind::Signed, Axes::new(RowRole::Other, &empty, &empty), origin)
     };
     let product = scalar(
         Text::of(StepKey::new(Section::Dot, Quantity::Dot)),
@@ -118,7 +118,7 @@ fn error_of_cosine(x: &Pair, y: &Pair) -> f64 {
 
 fn matrix_product(trace: &mut Trace<'_>) -> Result<(), Error> {
     let (rows, cols) = (labels("row ", 2), labels("column ", 2));
-    let axes = Axes::new(Rows::Other, &rows, &cols);
+    let axes = Axes::new(RowRole::Other, &rows, &cols);
     let text = Text::of(StepKey::new(Section::Matmul, Quantity::MatrixA));
     let a = trace.give(&text, axes)?;
     let text = Text::of(StepKey::new(Section::Matmul, Quantity::MatrixB));
@@ -131,13 +131,13 @@ fn matrix_product(trace: &mut Trace<'_>) -> Result<(), Error> {
 fn softmax(trace: &mut Trace<'_>) -> Result<(), Error> {
     let (cols, rows) = (labels("s", 3), ["scores".to_owned()]);
     let text = Text::of(StepKey::new(Section::Softmax, Quantity::Scores));
-    let scores = trace.give(&text, Axes::new(Rows::Other, &rows, &cols))?;
+    let scores = trace.give(&text, Axes::new(RowRole::Other, &rows, &cols))?;
     for (quantity, t) in
         [(Quantity::AtT1, Temperature::ONE), (Quantity::AtT2, Temperature::new(2.0)?)]
     {
         let text = Text::of(StepKey::new(Section::Softmax, quantity));
         let rows = ["the row".to_owned()];
-        let (axes, origin) = (Axes::new(Rows::Other, &rows, &cols), Origin::softmax(&scores, t));
+        let (axes, origin) = (Axes::new(RowRole::Other, &rows, &cols), Origin::softmax(&scores, t));
         trace.push(&text, scores.softmax(t), Kind::Weights, axes, origin);
     }
     Ok(())

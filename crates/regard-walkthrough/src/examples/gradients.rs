@@ -12,7 +12,7 @@ use crate::pair::{Pair, zeros};
 use crate::project::give_tokens_and_weights;
 use crate::step::Kind;
 use crate::trace::{Axes, Text, Trace, labels};
-use crate::{Error, Matrix, Quantity, Rows, Without, reference};
+use crate::{Error, Matrix, Quantity, RowRole, Without, reference};
 
 pub(super) const ENTRY: Entry = Entry {
     title: "Gradients",
@@ -52,18 +52,18 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
 
     let [q, k, v] = &qkv;
     let d_v =
-        push_product(trace, Quantity::DV, [&weights.transposed(), &d_output], (Rows::Keys, v))?;
+        push_product(trace, Quantity::DV, [&weights.transposed(), &d_output], (RowRole::Keys, v))?;
     let factors = [&d_output, &v.transposed()];
-    let d_weights = push_product(trace, Quantity::DWeights, factors, (Rows::Pairs, &weights))?;
+    let d_weights = push_product(trace, Quantity::DWeights, factors, (RowRole::Pairs, &weights))?;
     let d_scores = push_d_scores(trace, &weights, &d_weights)?;
-    let d_q = push_scaled_product(trace, Quantity::DQ, [&d_scores, k], (Rows::Queries, q))?;
+    let d_q = push_scaled_product(trace, Quantity::DQ, [&d_scores, k], (RowRole::Queries, q))?;
     let d_k =
-        push_scaled_product(trace, Quantity::DK, [&d_scores.transposed(), q], (Rows::Keys, k))?;
+        push_scaled_product(trace, Quantity::DK, [&d_scores.transposed(), q], (RowRole::Keys, k))?;
     let d_qkv = [d_q, d_k, d_v];
     if trace.settings.without != Some(Without::Projections) {
         let keys = [Quantity::DWQ, Quantity::DWK, Quantity::DWV];
         for ((key, d), w) in keys.into_iter().zip(&d_qkv).zip(&w) {
-            push_product(trace, key, [&x.transposed(), d], (Rows::Other, w))?;
+            push_product(trace, key, [&x.transposed(), d], (RowRole::Other, w))?;
         }
     }
     push_d_x(trace, &d_qkv, &w)?;
@@ -84,7 +84,7 @@ fn of_step(trace: &Trace<'_>, quantity: Quantity) -> Pair {
 
 /// Adds the target, the loss and its gradient by the output, and returns this gradient.
 fn push_loss(trace: &mut Trace<'_>, output: &Pair) -> Result<Pair, Error> {
-    let axes = Axes::new(Rows::Queries, &output.name.rows, &output.name.cols);
+    let axes = Axes::new(RowRole::Queries, &output.name.rows, &output.name.cols);
     let text = Text::of(Quantity::Target);
     let target = trace.give(&text, axes)?;
     let difference = output.minus(&target);
@@ -106,7 +106,7 @@ fn push_loss(trace: &mut Trace<'_>, output: &Pair) -> Result<Pair, Error> {
     let [exact, bound] = [exact, bound::rounded(exact, error)].map(|x| Matrix::from_rows(&[[x]]));
     let loss = Pair::new(Matrix::from_rows(&[[ours as f32]]), exact, bound);
     let empty = [String::new()];
-    trace.push(&text, loss, Kind::Signed, Axes::new(Rows::Other, &empty, &empty), origin);
+    trace.push(&text, loss, Kind::Signed, Axes::new(RowRole::Other, &empty, &empty), origin);
     let text = Text::of(Quantity::DOutput);
     let origin = Origin::difference(output, &target);
     Ok(trace.push(&text, difference, Kind::Signed, axes, origin))
@@ -118,7 +118,7 @@ fn push_product(
     trace: &mut Trace<'_>,
     quantity: Quantity,
     [a, b]: [&Pair; 2],
-    (rows, like): (Rows, &Pair),
+    (rows, like): (RowRole, &Pair),
 ) -> Result<Pair, Error> {
     let text = Text::of(quantity);
     let text = Text { formula: text.formula.trim_end_matches(" / √d_k"), ..text };
@@ -131,7 +131,7 @@ fn push_scaled_product(
     trace: &mut Trace<'_>,
     quantity: Quantity,
     [a, b]: [&Pair; 2],
-    (rows, like): (Rows, &Pair),
+    (rows, like): (RowRole, &Pair),
 ) -> Result<Pair, Error> {
     if trace.settings.without == Some(Without::Scaling) {
         return push_product(trace, quantity, [a, b], (rows, like));
@@ -194,7 +194,7 @@ fn push_d_scores(trace: &mut Trace<'_>, weights: &Pair, d_weights: &Pair) -> Res
             through.over(Expr::Number { name: "T", value: t })
         })
     });
-    let axes = Axes::new(Rows::Pairs, &weights.name.rows, &weights.name.cols);
+    let axes = Axes::new(RowRole::Pairs, &weights.name.rows, &weights.name.cols);
     Ok(trace.push(&text, d_scores, Kind::Signed, axes, origin))
 }
 
@@ -259,7 +259,7 @@ fn push_d_x(trace: &mut Trace<'_>, d_qkv: &[Pair; 3], w: &[Pair; 3]) -> Result<(
         if left_out { "dX = dQ + dK + dV" } else { "dX = dQ·W_Qᵀ + dK·W_Kᵀ + dV·W_Vᵀ" };
     let text = Text { formula, ..Text::of(Quantity::DX) };
     let cols = labels("d", sum.ours.cols());
-    let axes = Axes::new(Rows::Tokens, trace.tokens, &cols);
+    let axes = Axes::new(RowRole::Tokens, trace.tokens, &cols);
     trace.push(&text, sum, Kind::Signed, axes, origin);
     Ok(())
 }

@@ -4,7 +4,7 @@ use crate::origin::Origin;
 use crate::pair::Pair;
 use crate::step::Kind;
 use crate::trace::{Axes, Text, Trace};
-use crate::{Error, Matrix, Quantity, Rows};
+use crate::{Error, Matrix, Quantity, RowRole};
 
 pub(super) const ENTRY: Entry = Entry {
     title: "Grouped queries",
@@ -69,6 +69,6 @@ fn push_savings(trace: &mut Trace<'_>) {
     });
     let text = Text::named("savings of grouped queries", Quantity::Savings);
     let measured = Origin::measured(cols.to_vec());
-    let axes = Axes::new(Rows::Other, &rows, &cols);
+    let axes = Axes::new(RowRole::Other, &rows, &cols);
     trace.push(&text, Pair::double(sizes), Kind::Table, axes, measured);
 }

@@ -10,7 +10,7 @@ use crate::project::{give_tokens_and_weights, project_as};
 use crate::role::Role;
 use crate::step::Kind;
 use crate::trace::{Axes, Text, Trace};
-use crate::{Error, Matrix, Quantity, Rows, Section};
+use crate::{Error, Matrix, Quantity, RowRole, Section};
 
 pub(super) const ENTRY: Entry = Entry {
     title: "The KV cache",
@@ -83,7 +83,7 @@ fn push_appended(trace: &mut Trace<'_>, role: Role, [old, new]: [&Pair; 2]) -> P
         let (old, new, rows) = (old.clone(), new.clone(), old.ours.rows());
         Origin::computed(move |i, j| if i < rows { old.cell(i, j) } else { new.cell(i - rows, j) })
     };
-    let axes = Axes::new(Rows::Keys, trace.tokens, &new.name.cols);
+    let axes = Axes::new(RowRole::Keys, trace.tokens, &new.name.cols);
     trace.push(&text, all, Kind::Signed, axes, origin)
 }
 
@@ -99,7 +99,7 @@ fn push_whole(trace: &mut Trace<'_>, x: &Pair, w: &[Pair; 3], output: &Pair) -> 
         Gap { value: different as f64, limit: Some(0.0) },
     );
     let tokens = trace.tokens;
-    whole.push(trace, Section::Whole, (Rows::Queries, tokens));
+    whole.push(trace, Section::Whole, (RowRole::Queries, tokens));
     Ok(())
 }
 
@@ -117,6 +117,6 @@ fn push_savings(trace: &mut Trace<'_>) {
     });
     let text = Text::named("savings of a cache", Quantity::Savings);
     let origin = Origin::measured(cols.to_vec());
-    let axes = Axes::new(Rows::Tokens, trace.tokens, &cols);
+    let axes = Axes::new(RowRole::Tokens, trace.tokens, &cols);
     trace.push(&text, Pair::double(work), Kind::Table, axes, origin);
 }

@@ -9,7 +9,7 @@ use crate::pair::Pair;
 use crate::project::give_tokens;
 use crate::step::Kind;
 use crate::trace::{Axes, Text, Trace};
-use crate::{Error, Matrix, Quantity, Rows, reference};
+use crate::{Error, Matrix, Quantity, RowRole, reference};
 
 pub(super) const ENTRY: Entry = Entry {
     title: "Layer norm",
@@ -37,7 +37,7 @@ pub(super) fn inputs() -> Vec<Input> {
 pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     let x = give_tokens(trace)?;
     push_moments(trace, &x);
-    push_norm(trace, &x, Which::ONLY, Rows::Tokens)?;
+    push_norm(trace, &x, Which::ONLY, RowRole::Tokens)?;
     Ok(())
 }
 
@@ -59,7 +59,7 @@ fn push_moments(trace: &mut Trace<'_>, x: &Pair) {
         ),
         ..Text::of(Quantity::Moments)
     };
-    let (axes, x) = (Axes::new(Rows::Tokens, &x.name.rows, &cols), x.clone());
+    let (axes, x) = (Axes::new(RowRole::Tokens, &x.name.rows, &cols), x.clone());
     let origin = Origin::new(move |i, j, _| {
         let d = x.ours.cols();
         let mean = Expr::Sum((0..d).map(|t| x.cell(i, t)).collect());

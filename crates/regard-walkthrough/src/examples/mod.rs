@@ -31,7 +31,7 @@ use crate::pair::Pair;
 use crate::project::{give_tokens_and_weights, project_all};
 use crate::random::TorchRng;
 use crate::trace::{Axes, Text, Trace, labels};
-use crate::{Error, Matrix, Quantity, Rows};
+use crate::{Error, Matrix, Quantity, RowRole};
 
 /// The worked examples. Where a notebook seeds a generator, the numbers are drawn by the same generator, not pasted.
 ///
@@ -257,9 +257,9 @@ fn give_queries_and_keys(
 ) -> Result<[Pair; 2], Error> {
     let dims = labels("d", trace.inputs.matrix(Quantity::Q).map_or(0, Matrix::cols));
     let text = Text { meaning: queries, code: "", ..Text::of(Quantity::Q) };
-    let q = trace.give(&text, Axes::new(Rows::Queries, trace.tokens, &dims))?;
+    let q = trace.give(&text, Axes::new(RowRole::Queries, trace.tokens, &dims))?;
     let text = Text { meaning: keys, code: "", ..Text::of(Quantity::K) };
-    let k = trace.give(&text, Axes::new(Rows::Keys, trace.tokens, &dims))?;
+    let k = trace.give(&text, Axes::new(RowRole::Keys, trace.tokens, &dims))?;
     Ok([q, k])
 }
 

@@ -8,7 +8,7 @@ use crate::pair::Pair;
 use crate::project::give_weights;
 use crate::step::Kind;
 use crate::trace::{Axes, Text, Trace};
-use crate::{Error, Matrix, Quantity, Rows, Section};
+use crate::{Error, Matrix, Quantity, RowRole, Section};
 
 pub(super) const ENTRY: Entry = Entry {
     title: "Positions",
@@ -71,11 +71,11 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
 
     let tokens = trace.tokens;
     let plain = Whole::new(trace, &x, &w, None)?;
-    let plain = plain.push(trace, Section::Plain, (Rows::Queries, tokens));
+    let plain = plain.push(trace, Section::Plain, (RowRole::Queries, tokens));
     let backwards: Vec<String> = tokens.iter().rev().cloned().collect();
     let reversed = Whole::new(trace, &x.reordered(&order), &w, None)?;
     // The reversed rows match no rows of the other steps.
-    let reversed = reversed.push(trace, Section::Reversed, (Rows::Other, &backwards));
+    let reversed = reversed.push(trace, Section::Reversed, (RowRole::Other, &backwards));
     let mirrored = plain.reordered(&order);
     let gap = Gap::between(&reversed, &mirrored.ours, &mirrored.bound);
     trace.measure("permuted tokens give permuted outputs", gap);
@@ -113,7 +113,7 @@ fn push_moved(
     let cols = ["without positions", "with positions"].map(str::to_owned);
     let meanings =
         cols.clone().map(|c| format!("the largest change in the token's output, {c}")).to_vec();
-    let axes = Axes::new(Rows::Tokens, &x.name.rows, &cols);
+    let axes = Axes::new(RowRole::Tokens, &x.name.rows, &cols);
     trace.push(&text, moved, Kind::Table, axes, Origin::measured(meanings));
     Ok(())
 }

@@ -10,7 +10,7 @@ use crate::origin::Origin;
 use crate::pair::Pair;
 use crate::step::Kind;
 use crate::trace::{Axes, Text, Trace, labels};
-use crate::{Error, Matrix, Quantity, Rows, Section, StepKey};
+use crate::{Error, Matrix, Quantity, RowRole, Section, StepKey};
 
 pub(super) const ENTRY: Entry = Entry {
     title: "Rotary positions",
@@ -74,7 +74,7 @@ fn push_angles(trace: &mut Trace<'_>) -> Pair {
             Expr::Number { name: "frequency", value: frequency(i) },
         ])
     });
-    let axes = Axes::new(Rows::Tokens, trace.tokens, &cols);
+    let axes = Axes::new(RowRole::Tokens, trace.tokens, &cols);
     trace.push(&text, Pair::double(angles), Kind::Signed, axes, origin)
 }
 
@@ -118,9 +118,9 @@ fn push_rotated(
 ) -> Result<Pair, Error> {
     let dims = labels("d", FEATURES);
     let (symbol, name, rows) = if quantity == Quantity::RotatedQ {
-        ("Q′", "Turned queries Q′", Rows::Queries)
+        ("Q′", "Turned queries Q′", RowRole::Queries)
     } else {
-        ("K′", "Turned keys K′", Rows::Keys)
+        ("K′", "Turned keys K′", RowRole::Keys)
     };
     let text = Text { symbol, name, ..Text::named("rotation", quantity) };
     let origin = {
@@ -162,7 +162,7 @@ fn push_shifted(
     );
     let text = Text::of(StepKey::new(Section::Shifted, Quantity::RawScores));
     let origin = Origin::product_transposed(&q_far, &k_far);
-    let axes = Axes::new(Rows::Pairs, trace.tokens, trace.tokens);
+    let axes = Axes::new(RowRole::Pairs, trace.tokens, trace.tokens);
     trace.push(&text, shifted, Kind::Signed, axes, origin);
     Ok(())
 }

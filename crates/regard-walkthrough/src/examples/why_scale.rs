@@ -10,7 +10,7 @@ use crate::pair::{Pair, effective};
 use crate::random::TorchRng;
 use crate::step::Kind;
 use crate::trace::{Axes, Text, Trace, labels};
-use crate::{Error, Matrix, Quantity, Rows, reference};
+use crate::{Error, Matrix, Quantity, RowRole, reference};
 
 pub(super) const ENTRY: Entry = Entry {
     title: "Why scale by √d?",
@@ -245,6 +245,6 @@ fn push_table(trace: &mut Trace<'_>, samples: &[Sample]) {
         }),
     );
     let text = Text::of(Quantity::ByDimension);
-    let axes = Axes::new(Rows::Other, &rows, &cols);
+    let axes = Axes::new(RowRole::Other, &rows, &cols);
     trace.push(&text, pair, Kind::Table, axes, Origin::measured(meanings));
 }

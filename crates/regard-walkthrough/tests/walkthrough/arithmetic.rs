@@ -3,7 +3,7 @@
 
 use crate::common::{at, cells, cuts, named, run, step};
 use regard_walkthrough::{
-    Example, Inputs, Kind, Quantity, Rows, Script, Section, Settings, Walkthrough, Without,
+    Example, Inputs, Kind, Quantity, RowRole, Script, Section, Settings, Walkthrough, Without,
     formula_parts, ulps,
 };
 
@@ -269,14 +269,14 @@ fn rows_say_whose_they_are() {
         for step in &walk.steps {
             let last = step.key.quantity.name();
             let expected = match last {
-                "k" | "v" | "memory" | "d_k" | "d_v" => Rows::Keys,
+                "k" | "v" | "memory" | "d_k" | "d_v" => RowRole::Keys,
                 "q" | "output" | "concatenated" | "causal_output" | "d_q" | "target" => {
-                    Rows::Queries
+                    RowRole::Queries
                 }
                 "raw_scores" | "scaled_scores" | "weights" | "causal_weights" | "d_weights"
-                | "d_scores" => Rows::Pairs,
-                "w_q" | "w_k" | "w_v" | "w_o" | "w_1" | "gamma" | "embeddings" => Rows::Other,
-                "x" if step.key == named("x") => Rows::Tokens,
+                | "d_scores" => RowRole::Pairs,
+                "w_q" | "w_k" | "w_v" | "w_o" | "w_1" | "gamma" | "embeddings" => RowRole::Other,
+                "x" if step.key == named("x") => RowRole::Tokens,
                 _ => continue,
             };
             let reversed = step.key.section == Section::Reversed;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::ArgGroup;
-use regard_figure::{Format as FileFormat, Label, Look, Matrix, Palette, largest, numbers};
+use regard_figure::{Format as FileFormat, Label, LabelledMatrix, Look, Palette, largest, numbers};
 use regard_heads::readable;
 use regard_models::{
     Ablation, Attribution, Change, Checkpoint, Each, HeadAddress, HeadInput, LayerAttribution,
@@ -349,7 +349,7 @@ impl Table {
         title: String,
         axes: [&'static str; 2],
     ) -> Result<(), Failure> {
-        let matrix = Matrix {
+        let matrix = LabelledMatrix {
             name: "effect".to_owned(),
             masked: f32::NEG_INFINITY,
             rows: self.rows,

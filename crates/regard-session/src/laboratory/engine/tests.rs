@@ -11,14 +11,21 @@ fn engine() -> Engine {
     Engine::new(Arc::new(Disk))
 }
 
-fn run(engine: &mut Engine, inputs: &LaboratoryInputs) -> Outcome {
+fn run(engine: &mut Engine, inputs: &LaboratoryInputs) -> LaboratoryOutcome {
     engine
-        .run(Request { inputs: inputs.clone(), pinned: None, shown: Shown::Weights }, &|_| ())
+        .run(
+            LaboratoryRequest {
+                inputs: inputs.clone(),
+                pinned: None,
+                shown: LaboratoryMatrix::Weights,
+            },
+            &|_| (),
+        )
         .unwrap()
 }
 
 /// The same in `f64`, from the definition.
-fn reference(inputs: &LaboratoryInputs, outcome: &Outcome) -> Vec<f64> {
+fn reference(inputs: &LaboratoryInputs, outcome: &LaboratoryOutcome) -> Vec<f64> {
     let (n, d) = (inputs.tokens, inputs.dim);
     let (q, k) = outcome.tokens.of_dim(d, inputs.sink);
     let mut weights = Vec::new();
@@ -148,20 +155,26 @@ fn a_difference_is_b_minus_a() {
     let a = LaboratoryInputs { tokens: 9, ..LaboratoryInputs::default() };
     let b = LaboratoryInputs { causal: false, ..a.clone() };
     let mut ask = |b: &LaboratoryInputs, shown| {
-        let request = Request { inputs: b.clone(), pinned: Some(Box::new(a.clone())), shown };
+        let request =
+            LaboratoryRequest { inputs: b.clone(), pinned: Some(Box::new(a.clone())), shown };
         engine.run(request, &|_| ()).unwrap()
     };
-    let outcome = ask(&b, Shown::Difference);
+    let outcome = ask(&b, LaboratoryMatrix::Difference);
     let pinned = outcome.pinned.unwrap();
     for (i, difference) in outcome.numbers.iter().enumerate() {
         let a = if pinned[i] == MASKED { 0.0 } else { pinned[i] };
         assert_eq!(*difference, outcome.weights[i] - a);
     }
-    assert!(ask(&a, Shown::Difference).numbers.iter().all(|x| *x == 0.0 || *x == MASKED));
-    assert_eq!(ask(&a, Shown::Difference).numbers[1], MASKED);
-    let smaller = ask(&LaboratoryInputs { tokens: 5, ..b.clone() }, Shown::Difference);
+    assert!(
+        ask(&a, LaboratoryMatrix::Difference).numbers.iter().all(|x| *x == 0.0 || *x == MASKED)
+    );
+    assert_eq!(ask(&a, LaboratoryMatrix::Difference).numbers[1], MASKED);
+    let smaller = ask(&LaboratoryInputs { tokens: 5, ..b.clone() }, LaboratoryMatrix::Difference);
     assert!(smaller.note.is_some() && smaller.numbers.len() == 25);
-    assert_eq!(ask(&LaboratoryInputs { tokens: 5, ..b }, Shown::Pinned).numbers.len(), 81);
+    assert_eq!(
+        ask(&LaboratoryInputs { tokens: 5, ..b }, LaboratoryMatrix::Pinned).numbers.len(),
+        81
+    );
 }
 
 /// A sink takes so much that softmax has nothing left for the others: without it, they still sum to 1.
@@ -202,7 +215,7 @@ fn a_large_negative_score_far_from_the_others_is_a_mask() {
             scaled: false,
             ..LaboratoryInputs::default()
         };
-        let request = Request { inputs, pinned: None, shown: Shown::Scores };
+        let request = LaboratoryRequest { inputs, pinned: None, shown: LaboratoryMatrix::Scores };
         let outcome = engine().run(request, &|_| ()).unwrap();
         let hidden = if found == MASKED { mask } else { MASKED };
         assert_eq!(
