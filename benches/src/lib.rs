@@ -12,10 +12,10 @@ mod shape;
 mod tensors;
 mod timing;
 
-pub use self::line::{HEADER, Line, duration, tiers};
+pub use self::line::{HEADER, ResultLine, duration, tiers};
 #[cfg(feature = "bar")]
 pub use self::measure::measure;
-pub use self::measure::{Measuring, Progress, Subject, Subjects, measure_while};
+pub use self::measure::{MeasureProgress, Measuring, Subject, Subjects, measure_while};
 #[cfg(feature = "models")]
 pub use self::model::{ModelArgs, measure_model};
 pub use self::shape::{Args, Operation, Shape};
@@ -28,22 +28,22 @@ pub fn numbers(len: usize, seed: f64) -> Vec<f32> {
 /// [`numbers`] that begin at a multiple of 64 bytes, as tensors of other libraries do.
 ///
 /// Each load then lies in one cache line. Loops that load more than they compute are up to a third slower on other addresses.
-pub fn aligned_numbers(len: usize, seed: f64) -> Aligned {
+pub fn aligned_numbers(len: usize, seed: f64) -> AlignedNumbers {
     const LINE: usize = 16;
     let mut data = numbers(len + LINE, seed);
     let start = data.as_ptr().align_offset(LINE * size_of::<f32>()).min(LINE);
     data.rotate_right(start);
-    Aligned { data, range: start..start + len }
+    AlignedNumbers { data, range: start..start + len }
 }
 
 /// A part of a vector that begins at a multiple of 64 bytes.
 #[derive(Debug)]
-pub struct Aligned {
+pub struct AlignedNumbers {
     data: Vec<f32>,
     range: core::ops::Range<usize>,
 }
 
-impl core::ops::Deref for Aligned {
+impl core::ops::Deref for AlignedNumbers {
     type Target = [f32];
 
     fn deref(&self) -> &[f32] {
@@ -51,7 +51,7 @@ impl core::ops::Deref for Aligned {
     }
 }
 
-impl core::ops::DerefMut for Aligned {
+impl core::ops::DerefMut for AlignedNumbers {
     fn deref_mut(&mut self) -> &mut [f32] {
         &mut self.data[self.range.clone()]
     }

@@ -20,7 +20,7 @@ pub const HEADER: &str = "operation  shape                                impl  
 
 /// One line of the results.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Line {
+pub struct ResultLine {
     pub(crate) operation: Operation,
     pub(crate) shape: Shape,
     pub(crate) name: String,
@@ -32,7 +32,7 @@ pub struct Line {
     pub(crate) peak: f64,
 }
 
-impl Line {
+impl ResultLine {
     /// The implementation's name.
     pub fn name(&self) -> &str {
         &self.name

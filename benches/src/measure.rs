@@ -10,7 +10,7 @@ use regard_kernels::internal::multiply_add_rounds;
 use serde::{Deserialize, Serialize};
 use web_time::Instant;
 
-use crate::line::Line;
+use crate::line::ResultLine;
 use crate::timing::Timing;
 use crate::{Operation, Shape};
 
@@ -134,13 +134,13 @@ impl Samples {
 
 /// The progress of a measurement.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Progress {
+pub struct MeasureProgress {
     /// The samples taken so far, including those for warming up.
     pub done: usize,
     /// The samples of the whole measurement.
     pub of: usize,
     /// The results so far, for each implementation that has samples.
-    pub lines: Vec<Line>,
+    pub lines: Vec<ResultLine>,
 }
 
 /// Times the implementations in turns, with the peak between them, and shows a progress bar.
@@ -148,7 +148,7 @@ pub struct Progress {
 /// # Errors
 /// The errors of the implementations.
 #[cfg(feature = "bar")]
-pub fn measure(subjects: Subjects) -> Result<Vec<Line>> {
+pub fn measure(subjects: Subjects) -> Result<Vec<ResultLine>> {
     let bar = ProgressBar::new(0).with_prefix(subjects.shape.text(subjects.operation));
     if let Ok(style) = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} samples") {
         bar.set_style(style);
@@ -170,8 +170,8 @@ pub fn measure(subjects: Subjects) -> Result<Vec<Line>> {
 /// The errors of the implementations.
 pub fn measure_while(
     subjects: Subjects,
-    mut go_on: impl FnMut(&Progress) -> bool,
-) -> Result<Vec<Line>> {
+    mut go_on: impl FnMut(&MeasureProgress) -> bool,
+) -> Result<Vec<ResultLine>> {
     let mut measuring = Measuring::new(subjects);
     // A caller that shows the progress also needs the end of it.
     while go_on(&measuring.progress) && measuring.sample()? {}
@@ -184,14 +184,14 @@ pub struct Measuring {
     samples: Vec<Samples>,
     peaks: Vec<f64>,
     /// How far the measurement is.
-    pub progress: Progress,
+    pub progress: MeasureProgress,
 }
 
 impl Measuring {
     /// Nothing is measured yet.
     pub fn new(subjects: Subjects) -> Self {
         let of = (ROUNDS + 1) * subjects.implementations.len();
-        let progress = Progress { done: 0, of, lines: Vec::new() };
+        let progress = MeasureProgress { done: 0, of, lines: Vec::new() };
         Self { subjects, samples: Vec::new(), peaks: Vec::new(), progress }
     }
 
@@ -221,7 +221,7 @@ impl Measuring {
     }
 }
 
-fn lines(subjects: &Subjects, samples: &[Samples], peaks: &[f64]) -> Vec<Line> {
+fn lines(subjects: &Subjects, samples: &[Samples], peaks: &[f64]) -> Vec<ResultLine> {
     let peak = Timing::of(peaks.to_vec()).median;
     let timed = subjects
         .implementations
@@ -230,7 +230,7 @@ fn lines(subjects: &Subjects, samples: &[Samples], peaks: &[f64]) -> Vec<Line> {
         .filter(|(_, samples)| !samples.seconds.is_empty());
     let timed: Vec<(&Subject, Timing)> =
         timed.map(|(subject, samples)| (subject, Timing::of(samples.seconds.clone()))).collect();
-    let line = |(subject, timing): &(&Subject, Timing)| Line {
+    let line = |(subject, timing): &(&Subject, Timing)| ResultLine {
         operation: subjects.operation,
         shape: subjects.shape,
         name: subject.name.to_owned(),

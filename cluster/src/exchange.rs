@@ -11,7 +11,7 @@ use mpi::request::{LocalScope, Request};
 use mpi::traits::{Communicator, CommunicatorCollectives as _, Equivalence, Root as _};
 use regard::{CHUNK_KEYS, Heads, Threads};
 
-use crate::Tokens;
+use crate::RankTokens;
 
 /// This error says why an attention over many machines was refused. All ranks get the same error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -144,7 +144,7 @@ impl Division {
     pub(crate) fn new(
         communicator: &impl Communicator,
         tensor: &'static str,
-        own: Tokens<'_>,
+        own: RankTokens<'_>,
     ) -> Result<Self, Error> {
         let [_, _, n, _] = own.heads.shape();
         let found = own.places.iter().map(|range| range.len()).sum::<usize>();

@@ -14,7 +14,7 @@ pub use self::exchange::{Error, agree};
 
 /// Some tokens of a tensor, which a rank holds.
 #[derive(Clone, Copy, Debug)]
-pub struct Tokens<'a> {
+pub struct RankTokens<'a> {
     /// \[batch, heads, tokens, head_dim\].
     pub heads: Heads<'a>,
     /// The places of the tokens among the tokens of all ranks, in the order of `heads`.
@@ -62,7 +62,7 @@ pub fn query_block(queries: usize, ranks: usize) -> usize {
 /// ```no_run
 /// use mpi::traits::Communicator as _;
 /// use regard::{Attention, CHUNK_KEYS, Heads, Mask};
-/// use regard_mpi::{Tokens, attend, share};
+/// use regard_mpi::{RankTokens, attend, share};
 ///
 /// let universe = mpi::initialize().ok_or("MPI runs already")?;
 /// let world = universe.world();
@@ -71,7 +71,7 @@ pub fn query_block(queries: usize, ranks: usize) -> usize {
 /// let n = places.iter().map(|range| range.len()).sum();
 /// let x = vec![0.5; 8 * n * 64];
 /// let heads = Heads::new("x", &x, [1, 8, n, 64])?;
-/// let own = Tokens { heads, places: &places };
+/// let own = RankTokens { heads, places: &places };
 /// let (out, _log_sum_exp) = attend(&world, &Attention::new().mask(Mask::CAUSAL), own, own, heads)?;
 /// assert_eq!(out.len(), x.len());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -79,8 +79,8 @@ pub fn query_block(queries: usize, ranks: usize) -> usize {
 pub fn attend<C: Communicator>(
     communicator: &C,
     attention: &Attention<'_>,
-    q: Tokens<'_>,
-    k: Tokens<'_>,
+    q: RankTokens<'_>,
+    k: RankTokens<'_>,
     v: Heads<'_>,
 ) -> Result<(Vec<f32>, Vec<f32>), Error> {
     let ([batch, heads, _, d_k], [key_batch, kv_heads, _, key_dim]) =
@@ -133,7 +133,7 @@ pub fn attend<C: Communicator>(
 /// An empty result, if the tensors fit each other.
 fn begin<'a>(
     attention: &'a Attention<'a>,
-    q: Tokens<'a>,
+    q: RankTokens<'a>,
     [k, v]: [Heads<'_>; 2],
     all: [usize; 2],
 ) -> Result<Partial<'a>, String> {

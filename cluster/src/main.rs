@@ -14,8 +14,8 @@ use mpi::Threading;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::Communicator as _;
 use regard::{CHUNK_KEYS, Threads};
-use regard_mpi::{Error, Tokens, agree, attend, query_block, share};
-use regard_tensors::attend::{Optional, AttendOptions, check_range, wider};
+use regard_mpi::{Error, RankTokens, agree, attend, query_block, share};
+use regard_tensors::attend::{AttendOptions, Optional, check_range, wider};
 use regard_tensors::safetensors::Dtype;
 
 use self::file::{Input, Output, Part, Rows};
@@ -98,8 +98,8 @@ fn run(world: &SimpleCommunicator, options: &AttendOptions) -> Result<(), (Error
     let prepared = || {
         let (n_q, n_k) = (inputs.q.shape[2], inputs.k.shape[2]);
         let attention = options.attention(&inputs.optional, n_q, n_k)?.progress(&progress);
-        let q = Tokens { heads: inputs.q.heads("query")?, places: &inputs.queries };
-        let k = Tokens { heads: inputs.k.heads("key")?, places: &inputs.keys };
+        let q = RankTokens { heads: inputs.q.heads("query")?, places: &inputs.queries };
+        let k = RankTokens { heads: inputs.k.heads("key")?, places: &inputs.keys };
         Ok::<_, anyhow::Error>((
             attention,
             q,

@@ -16,7 +16,7 @@ use regard::{
     Attention, CHUNK_KEYS, Heads, KvCache, KvCacheShape, Mask, MaskTensor, Position, Temperature,
     Threads, Window, alibi_slopes,
 };
-use regard_mpi::{Tokens, attend, query_block, share};
+use regard_mpi::{RankTokens, attend, query_block, share};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
 
 fn main() {
@@ -207,8 +207,8 @@ fn configuration(world: &impl Communicator, seed: u64) {
         Heads::new("x", x, [batch, heads, count(places), d]).unwrap()
     };
     let attention = with_tensors(&shown, &added, shapes_of_own);
-    let of_q = Tokens { heads: own(&q, &queries, shapes[0]), places: &queries };
-    let of_k = Tokens { heads: own(&k, &keys, shapes[1]), places: &keys };
+    let of_q = RankTokens { heads: own(&q, &queries, shapes[0]), places: &queries };
+    let of_k = RankTokens { heads: own(&k, &keys, shapes[1]), places: &keys };
     let threads = Threads::new(1 + (seed as usize + rank) % 2).unwrap();
     let (out, sums) = threads
         .install(|| attend(world, &attention, of_q, of_k, own(&v, &keys, shapes[2])))
@@ -249,8 +249,8 @@ fn refusals(world: &impl Communicator) {
         let attention = if capped { Attention::new().softcap(1.0) } else { Attention::new() };
         let heads = |tokens, d| Heads::new("x", &data[..tokens * d], [1, 1, tokens, d]).unwrap();
         let (own, keys) = ([2 * rank..2 * rank + 2], [first..first + 2]);
-        let q = Tokens { heads: heads(2, 2), places: &own };
-        let k = Tokens { heads: heads(2, width), places: &keys };
+        let q = RankTokens { heads: heads(2, 2), places: &own };
+        let k = RankTokens { heads: heads(2, width), places: &keys };
         let error = attend(world, &attention, q, k, heads(values, width)).unwrap_err().to_string();
         assert!(error.starts_with(said), "rank {rank}: {error}");
     }
@@ -276,11 +276,11 @@ fn decoding(world: &impl Communicator) {
         // The last rank holds the query.
         let (here, none) = ([0..1], Heads::new("no token", &[], [1, 1, 0, 4]).unwrap());
         let q = if rank == ranks - 1 {
-            Tokens { heads: token, places: &here }
+            RankTokens { heads: token, places: &here }
         } else {
-            Tokens { heads: none, places: &[] }
+            RankTokens { heads: none, places: &[] }
         };
-        let k = Tokens { heads: own.keys(), places: &places };
+        let k = RankTokens { heads: own.keys(), places: &places };
         let (out, _) = attend(world, &attention, q, k, own.values()).unwrap();
         let expected = attention.forward(token, whole.keys(), whole.values()).unwrap();
         assert_eq!(

@@ -7,8 +7,8 @@ use regard_kernels::{
     packed_len, rms_norm, rotate, silu, softmax,
 };
 
-use crate::line::Line;
-use crate::line::Numbers::Floats;
+use crate::line::LineNumbers::Floats;
+use crate::line::WriteLine;
 use crate::numbers::{HALVES, NUMBERS, SEEN, fill, numbers};
 use crate::{int8_cases, subnormal_cases};
 
@@ -71,7 +71,7 @@ fn cases() -> Result<[Case; 18], Error> {
 ///
 /// # Errors
 /// [`Error::Scratch`] or [`Error::Slice`] if there are fewer than [`MEMORY`](crate::MEMORY) elements.
-pub fn run(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
+pub fn run(memory: &mut [f32], line: &mut WriteLine<'_>) -> Result<(), Error> {
     let [weights, output] = robotics()?;
     line("I love robotics, weights", Floats(weights.as_flattened()));
     line("I love robotics, output", Floats(output.as_flattened()));
@@ -110,7 +110,7 @@ pub fn robotics() -> Result<[[[f32; 3]; 3]; 2], Error> {
 }
 
 /// The operations of a transformer block besides attention.
-fn block(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
+fn block(memory: &mut [f32], line: &mut WriteLine<'_>) -> Result<(), Error> {
     const ROWS: usize = 3;
     const COLS: usize = 26;
     let rows = memory.get_mut(..ROWS * COLS).unwrap_or_default();
@@ -142,7 +142,7 @@ fn block(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
     packed_products(memory, line)
 }
 
-fn packed_products(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
+fn packed_products(memory: &mut [f32], line: &mut WriteLine<'_>) -> Result<(), Error> {
     const STEPS: usize = 40;
     let (weights, out) = memory.split_at_mut_checked(packed_len(STEPS, 9)).unwrap_or_default();
     let out = out.get_mut(..5 * 9).unwrap_or_default();
@@ -170,7 +170,7 @@ fn packed_products(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error>
 
 /// Every case. The function is separate so that the table does not stay on the stack: the smallest board has no room for it.
 #[inline(never)]
-fn attentions(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
+fn attentions(memory: &mut [f32], line: &mut WriteLine<'_>) -> Result<(), Error> {
     for case in cases()? {
         case.run(memory, line)?;
     }
@@ -178,7 +178,7 @@ fn attentions(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
 }
 
 /// The worked example that begins with queries and keys.
-fn attention_scores(line: &mut Line<'_>) -> Result<(), Error> {
+fn attention_scores(line: &mut WriteLine<'_>) -> Result<(), Error> {
     let q = [[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, 0.0]];
     let k = [[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [0.5, 0.5, 0.5, 0.5]];
     let (mut weights, mut scratch) = ([[0.0; 3]; 3], [0.0; attention_scratch_len(3, 3, 4, 0)]);
@@ -193,7 +193,7 @@ fn attention_scores(line: &mut Line<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn vectors(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
+fn vectors(memory: &mut [f32], line: &mut WriteLine<'_>) -> Result<(), Error> {
     let (a, b) = (&NUMBERS[..301], &NUMBERS[301..602]);
     line(
         "dot, norm, cosine",
@@ -218,7 +218,7 @@ fn vectors(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
 
 /// Exponentials at the ends of their range. The bits of NaN differ between processors, so the line says where NaN stands.
 #[inline(never)]
-fn limits(line: &mut Line<'_>) {
+fn limits(line: &mut WriteLine<'_>) {
     const INF: f32 = f32::INFINITY;
     let ends = [
         INF, -INF, 0.0, -0.0, 86.99, 87.01, 88.72, 88.73, -86.99, -87.01, -87.34, -103.9, -104.1,
@@ -241,7 +241,7 @@ fn limits(line: &mut Line<'_>) {
     line("exp and softmax of NaN", Floats(nan.as_flattened()));
 }
 
-fn products(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
+fn products(memory: &mut [f32], line: &mut WriteLine<'_>) -> Result<(), Error> {
     for (name, [m, k, n]) in
         [("product", [13, 77, 19]), ("small product", [3, 5, 2]), ("outer product", [9, 1, 9])]
     {
@@ -255,7 +255,7 @@ fn products(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
 }
 
 impl Case {
-    fn run(&self, memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
+    fn run(&self, memory: &mut [f32], line: &mut WriteLine<'_>) -> Result<(), Error> {
         let [n_q, n_k, d_k, d_v] = self.shape;
         let (q, k, v) = (numbers(3, n_q, d_k)?, numbers(900, n_k, d_k)?, numbers(1700, n_k, d_v)?);
         let (out, rest) = memory.split_at_mut_checked(n_q * d_v).unwrap_or_default();
@@ -270,7 +270,7 @@ impl Case {
 
 /// Infinite and NaN values of hidden keys, in both tiles of keys.
 #[inline(never)]
-fn hidden_values(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
+fn hidden_values(memory: &mut [f32], line: &mut WriteLine<'_>) -> Result<(), Error> {
     const N_Q: usize = 7;
     const N_K: usize = 300;
     const D_K: usize = 4;
@@ -303,7 +303,7 @@ fn hidden_values(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
 }
 
 /// Four heads of queries, two of keys and values, side by side.
-fn grouped_queries(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
+fn grouped_queries(memory: &mut [f32], line: &mut WriteLine<'_>) -> Result<(), Error> {
     const N_Q: usize = 6;
     const N_K: usize = 18;
     const D: usize = 8;
@@ -325,7 +325,7 @@ fn grouped_queries(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error>
 }
 
 /// Steps of decoding against a cache in `memory`, which grows beyond a tile of 256 keys: two heads of queries share it.
-fn decoding(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
+fn decoding(memory: &mut [f32], line: &mut WriteLine<'_>) -> Result<(), Error> {
     const CACHED: usize = 250;
     const STEPS: usize = 10;
     const D_K: usize = 4;

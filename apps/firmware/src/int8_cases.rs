@@ -3,8 +3,8 @@
 use regard_kernels::int8::{self, Attention, Scales};
 use regard_kernels::{Error, Mask, Mat, MatMut, Position, Temperature, Window, fixed};
 
-use crate::line::Line;
-use crate::line::Numbers::{self, Integers};
+use crate::line::LineNumbers::{self, Integers};
+use crate::line::WriteLine;
 use crate::memory::split;
 use crate::numbers::{INTEGERS, SCALES, SEEN, fill, integers, next};
 
@@ -87,7 +87,7 @@ pub(crate) static CASES: [Case; 24] = [
     at("int8, T = ∞", [6, 25, 8, 12], Temperature::INFINITE),
 ];
 
-pub(crate) fn run(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
+pub(crate) fn run(memory: &mut [f32], line: &mut WriteLine<'_>) -> Result<(), Error> {
     robotics(line)?;
     for case in &CASES {
         case.run(memory, line)?;
@@ -97,7 +97,7 @@ pub(crate) fn run(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> 
 }
 
 /// The worked example "I love robotics", from Q, K and V in `f32`.
-fn robotics(line: &mut Line<'_>) -> Result<(), Error> {
+fn robotics(line: &mut WriteLine<'_>) -> Result<(), Error> {
     const SCRATCH: usize = int8::attention_scratch_len(3, 3, 3, 3);
     let q = [[1.0, 0.0, 1.0], [1.0, 1.0, 1.0], [1.0, 1.0, 0.0]];
     let k = [[2.0, 1.0, 1.0], [1.0, 2.0, 1.0], [1.0, 1.0, 2.0]];
@@ -118,12 +118,12 @@ fn robotics(line: &mut Line<'_>) -> Result<(), Error> {
     line("int8, I love robotics, output", Integers(out.as_flattened()));
     let mut numbers = [0.0; 9];
     int8::dequantize(out.as_flattened(), scales.output, &mut numbers)?;
-    line("int8, I love robotics, output", Numbers::Floats(&numbers));
+    line("int8, I love robotics, output", LineNumbers::Floats(&numbers));
     Ok(())
 }
 
 impl Case {
-    fn run(&self, memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
+    fn run(&self, memory: &mut [f32], line: &mut WriteLine<'_>) -> Result<(), Error> {
         let [n_q, n_k, d_k, d_v] = self.shape;
         let attention =
             Attention::new(SCALES, self.factor * int8::default_scale(d_k), self.temperature)?
@@ -138,7 +138,7 @@ impl Case {
 }
 
 /// A hundred pseudo-random shapes and masks. The line has one hash of all outputs.
-fn many_shapes(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
+fn many_shapes(memory: &mut [f32], line: &mut WriteLine<'_>) -> Result<(), Error> {
     let (mut state, mut hash) = (1, 0x811c_9dc5_u32);
     for _ in 0..100 {
         let mut below = |n: u16| {
@@ -175,7 +175,7 @@ fn many_shapes(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
 }
 
 /// Steps of decoding against a cache in `memory`, which grows beyond 256 keys: two heads of queries share it.
-fn decoding(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
+fn decoding(memory: &mut [f32], line: &mut WriteLine<'_>) -> Result<(), Error> {
     const CACHED: usize = 250;
     const STEPS: usize = 10;
     const D_K: usize = 6;

@@ -18,7 +18,7 @@ pub mod stack;
 mod subnormal_cases;
 
 pub use self::hash::{Bits, FIRST_TOKEN, hash};
-pub use self::line::{Line, Numbers};
+pub use self::line::{LineNumbers, WriteLine};
 pub use self::memory::MEMORY;
 #[cfg(target_os = "none")]
 pub use self::memory::statics::memory;

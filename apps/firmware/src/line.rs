@@ -3,18 +3,18 @@
 use core::fmt;
 
 /// A function that takes the name and the numbers of a line.
-pub type Line<'a> = dyn FnMut(&str, Numbers<'_>) + 'a;
+pub type WriteLine<'a> = dyn FnMut(&str, LineNumbers<'_>) + 'a;
 
 /// The numbers of a line, written as their bits.
 #[derive(Clone, Copy, Debug)]
-pub enum Numbers<'a> {
+pub enum LineNumbers<'a> {
     /// Their last bits depend on whether the core has fused multiply-add.
     Floats(&'a [f32]),
     /// They are the same on every core.
     Integers(&'a [i8]),
 }
 
-impl fmt::Display for Numbers<'_> {
+impl fmt::Display for LineNumbers<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Floats(numbers) => {

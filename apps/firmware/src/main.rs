@@ -26,7 +26,7 @@ fn main() -> std::io::Result<()> {
     let mut memory = vec![0.0; 4 * regard_firmware::MEMORY];
     let mut out = std::io::stdout().lock();
     let mut written = Ok(());
-    let mut line = |name: &str, numbers: regard_firmware::Numbers<'_>| {
+    let mut line = |name: &str, numbers: regard_firmware::LineNumbers<'_>| {
         if written.is_ok() {
             written = writeln!(out, "{name}:{numbers}");
         }

@@ -9,13 +9,13 @@ use regard_kernels::{
     softmax,
 };
 
-use crate::line::Line;
-use crate::line::Numbers::Floats;
+use crate::line::LineNumbers::Floats;
+use crate::line::WriteLine;
 use crate::numbers::{NUMBERS, numbers};
 
 /// Prints the lines of all cases. The compiler may vectorize the loops here too, so inputs are made from bits, or one at a
 /// time.
-pub(crate) fn run(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
+pub(crate) fn run(memory: &mut [f32], line: &mut WriteLine<'_>) -> Result<(), Error> {
     products(memory, line)?;
     rows(memory, line)?;
     parts(memory, line)?;
@@ -32,7 +32,7 @@ fn fill_small(row: &mut [f32], start: usize) {
 
 /// Products, weights and an attention.
 #[inline(never)]
-fn products(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
+fn products(memory: &mut [f32], line: &mut WriteLine<'_>) -> Result<(), Error> {
     const M: usize = 6;
     const K: usize = 9;
     const N: usize = 7;
@@ -83,7 +83,7 @@ fn products(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
 
 /// Sums and products element by element, norms and rotations, for rows of a whole block of lanes and a few more.
 #[inline(never)]
-fn rows(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
+fn rows(memory: &mut [f32], line: &mut WriteLine<'_>) -> Result<(), Error> {
     const ROWS: usize = 2;
     const COLS: usize = 22;
     const ZEROS: [f32; COLS] = [0.0; COLS];
@@ -122,7 +122,7 @@ fn rows(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
 
 /// Subnormal values in two parts of the keys, which are merged before and after the division.
 #[inline(never)]
-fn parts(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
+fn parts(memory: &mut [f32], line: &mut WriteLine<'_>) -> Result<(), Error> {
     const N_Q: usize = 3;
     const N_K: usize = 10;
     const D_K: usize = 4;
@@ -158,7 +158,7 @@ fn parts(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
 
 /// Subnormal scores, biases and slopes.
 #[inline(never)]
-fn masks(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
+fn masks(memory: &mut [f32], line: &mut WriteLine<'_>) -> Result<(), Error> {
     const N_Q: usize = 3;
     const N_K: usize = 21;
     static SEEN: [bool; N_Q * N_K] = {
@@ -187,7 +187,7 @@ fn masks(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
 
 /// Integers with a subnormal unit, and subnormal binary16 numbers, in one row and in several rows.
 #[inline(never)]
-fn narrow_numbers(memory: &mut [f32], line: &mut Line<'_>) -> Result<(), Error> {
+fn narrow_numbers(memory: &mut [f32], line: &mut WriteLine<'_>) -> Result<(), Error> {
     const M: usize = 3;
     const K: usize = 5;
     const N: usize = 16;

@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 
 use cores::CORES;
 use parts::{elf, flash};
-use regard_firmware::{MEMORY, Numbers, cases};
+use regard_firmware::{LineNumbers, MEMORY, cases};
 use regard_kernels::Tier;
 
 /// The largest distance allowed between cores that round differently, in units of the last place of a line's largest number.
@@ -38,7 +38,7 @@ static HOSTS: LazyLock<[Host; 2]> = LazyLock::new(|| {
         let mut lines = Vec::new();
         let mut memory = vec![0.0; 4 * MEMORY];
         let mut line =
-            |name: &str, numbers: Numbers<'_>| lines.push(parsed(&format!("{name}:{numbers}")));
+            |name: &str, numbers: LineNumbers<'_>| lines.push(parsed(&format!("{name}:{numbers}")));
         cases::run(&mut memory, &mut line).unwrap();
         Host { tier: name, fused: is_fused(), lines }
     };

@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::numbers::Numbers;
-use crate::state::{Memory, Model, Shape, State, Weights, Wide, array};
+use crate::state::{Memory, Model, ModelShape, State, Weights, Wide, array};
 
 /// The input of a decoder, and a part of that of an encoder: turns tokens into the residual stream.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +55,7 @@ impl<
     }
 }
 
-impl<'s, N: Numbers, S: Fn() -> Shape> Memory<'s, N, S> {
+impl<'s, N: Numbers, S: Fn() -> ModelShape> Memory<'s, N, S> {
     /// Reads a token at a position, after those at all earlier positions. Returns the logits of the next token, or of the
     /// classes of the text so far.
     ///

@@ -5,7 +5,7 @@ use core::fmt::Debug;
 use regard_kernels::Error as KernelError;
 
 use crate::numbers::Numbers;
-use crate::state::{Memory, Model, Shape, State, Weights, Wide, array, first};
+use crate::state::{Memory, Model, ModelShape, State, Weights, Wide, array, first};
 use crate::{Error, Tokens};
 
 /// The input of an encoder of images: turns an image into the residual stream. The stream has a class token, and then the patches row by
@@ -98,7 +98,7 @@ impl<
     }
 }
 
-impl<'s, N: Numbers, S: Fn() -> Shape> Memory<'s, N, S> {
+impl<'s, N: Numbers, S: Fn() -> ModelShape> Memory<'s, N, S> {
     /// Reads a text. Returns the logits of the classes.
     ///
     /// # Errors
@@ -108,7 +108,7 @@ impl<'s, N: Numbers, S: Fn() -> Shape> Memory<'s, N, S> {
         weights: &Weights<'_, N, Text<'_, N>>,
         tokens: &[usize],
     ) -> Result<&'s [N::Wide], Error> {
-        let (Shape { context, width, .. }, input) = ((self.shape)(), &weights.input);
+        let (ModelShape { context, width, .. }, input) = ((self.shape)(), &weights.input);
         if tokens.is_empty() {
             let tensor = "the text";
             return Err(Error::Shape(KernelError::Length { tensor, found: 0, expected: 1 }));

@@ -8,7 +8,7 @@ use regard_kernels::{
 
 use crate::numbers::{Hidden, Numbers, Turn};
 use crate::state::first;
-use crate::{Linear, Matrix};
+use crate::{Linear, WeightMatrix};
 
 /// Numbers in `f32`, with weights in the type `W`: [`F32`](crate::F32) or [`Bf16`](crate::Bf16).
 #[derive(Clone, Copy, Debug)]
@@ -68,7 +68,7 @@ impl Rotary<'_> {
     }
 }
 
-impl<W: Matrix> Numbers for Floats<W> {
+impl<W: WeightMatrix> Numbers for Floats<W> {
     type Wide = f32;
     type Narrow = f32;
     /// The table of tokens, transposed: \[width, vocabulary\].

@@ -15,9 +15,9 @@ pub use self::constants::{Aligned, part};
 pub use self::decoder::Tokens;
 pub use self::encoder::{Image, Text};
 pub use self::float::{Floats, Norm, Rotary};
-pub use self::matrix::{Bf16, F32, Linear, Matrix};
+pub use self::matrix::{Bf16, F32, Linear, WeightMatrix};
 pub use self::numbers::{Hidden, Layer, Numbers, Turn};
-pub use self::state::{Memory, Model, Shape, State, Weights};
+pub use self::state::{Memory, Model, ModelShape, State, Weights};
 pub use regard_kernels; // its errors and views are in signatures
 pub use regard_kernels::{
     Temperature, attention_scratch_len, gelu, gelu_tanh, numbers, relu, silu, tanh,

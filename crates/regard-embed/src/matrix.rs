@@ -8,7 +8,7 @@ use regard_kernels::{
 };
 
 /// A weight \[inputs, outputs\] in panels of 16 columns, as [`Packed`] describes them.
-pub trait Matrix: Copy + Debug + 'static {
+pub trait WeightMatrix: Copy + Debug + 'static {
     /// `out` ← xW, or `out` ← `out` + xW. x is \[rows, inputs\], and `out` is \[rows, outputs\].
     ///
     /// # Errors
@@ -27,7 +27,7 @@ pub trait Matrix: Copy + Debug + 'static {
     }
 }
 
-/// A [`Matrix`] of `f32`.
+/// A [`WeightMatrix`] of `f32`.
 #[derive(Clone, Copy, Debug)]
 pub struct F32 {
     packed: Packed<'static>,
@@ -48,7 +48,7 @@ impl F32 {
     }
 }
 
-impl Matrix for F32 {
+impl WeightMatrix for F32 {
     fn multiply(&self, x: &[f32], out: &mut [f32], store: Store) -> Result<(), Error> {
         let (rows, (inputs, outputs)) = (self.rows_of(out), self.packed.shape());
         let (x, out) = (Mat::new(x, rows, inputs)?, MatMut::new(out, rows, outputs)?);
@@ -68,7 +68,7 @@ impl Matrix for F32 {
     }
 }
 
-/// A [`Matrix`] of bfloat16 numbers, given by their bits. A product widens them in registers, and has the bits of the same
+/// A [`WeightMatrix`] of bfloat16 numbers, given by their bits. A product widens them in registers, and has the bits of the same
 /// numbers in `f32`.
 #[derive(Clone, Copy, Debug)]
 pub struct Bf16 {
@@ -90,7 +90,7 @@ impl Bf16 {
     }
 }
 
-impl Matrix for Bf16 {
+impl WeightMatrix for Bf16 {
     fn multiply(&self, x: &[f32], out: &mut [f32], store: Store) -> Result<(), Error> {
         let packed = PackedHalf::new(self.panels, Half::Bf16, self.inputs, self.outputs)?;
         let rows = self.rows_of(out);
@@ -118,7 +118,7 @@ pub struct Linear<W> {
     pub bias: Option<&'static [f32]>,
 }
 
-impl<W: Matrix> Linear<W> {
+impl<W: WeightMatrix> Linear<W> {
     /// `out` ← xW + b. x is \[rows, inputs\], and `out` is \[rows, outputs\].
     pub(crate) fn forward(&self, x: &[f32], out: &mut [f32]) -> Result<(), Error> {
         if let Some(bias) = self.bias {

@@ -30,8 +30,8 @@ const BLOCK: usize = 12;
 /// The sizes of a model. Its constants and its state share them.
 ///
 /// ```
-/// use regard_embed::{Shape, attention_scratch_len};
-/// const SHAPE: Shape = Shape {
+/// use regard_embed::{ModelShape, attention_scratch_len};
+/// const SHAPE: ModelShape = ModelShape {
 ///     layers: 2, context: 32, encoder: false, patch: 0, width: 32, heads: 4, kv_heads: 2, head_size: 8, hidden: 64, outputs: 8,
 /// };
 /// const SCRATCH: usize = attention_scratch_len(SHAPE.block(), SHAPE.context, SHAPE.head_size, SHAPE.head_size);
@@ -40,7 +40,7 @@ const BLOCK: usize = 12;
 /// assert!(RAM < 20 << 10);
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Shape {
+pub struct ModelShape {
     /// The number of layers.
     pub layers: usize,
     /// The most tokens of a text; for a model of images, the number of patches of an image plus one for the class token.
@@ -63,7 +63,7 @@ pub struct Shape {
     pub outputs: usize,
 }
 
-impl Shape {
+impl ModelShape {
     /// The most tokens that are read at once.
     pub(crate) const fn tokens(&self) -> usize {
         if self.encoder { self.context } else { 1 }
@@ -126,7 +126,7 @@ pub trait Model: Copy + Debug + 'static {
     /// The model's input: [`Tokens`](crate::Tokens), [`Text`](crate::Text) or [`Image`](crate::Image).
     type Input: Debug + 'static;
     /// The model's sizes. The compiler knows them wherever the model runs.
-    const SHAPE: Shape;
+    const SHAPE: ModelShape;
 
     /// The model's weights.
     fn weights() -> &'static Weights<'static, Self::Numbers, Self::Input>;
@@ -148,7 +148,7 @@ pub struct Weights<'w, N: Numbers, I> {
 }
 
 /// The memory of a model: the keys and values of the tokens that it has read, and working memory of the layers. `NARROW` and
-/// `WIDE` are [`Shape::narrow`] and [`Shape::wide`].
+/// `WIDE` are [`ModelShape::narrow`] and [`ModelShape::wide`].
 ///
 /// All numbers are 0 at first, so a static of this type takes no flash.
 #[derive(Clone, Debug)]
@@ -199,8 +199,8 @@ pub struct Memory<'s, N: Numbers, S> {
     narrow: &'s mut [N::Narrow],
 }
 
-impl<'s, N: Numbers, S: Fn() -> Shape> Memory<'s, N, S> {
-    /// Memory of [`Shape::wide`] and [`Shape::narrow`] numbers. Keys and values stay in it between the tokens of a text.
+impl<'s, N: Numbers, S: Fn() -> ModelShape> Memory<'s, N, S> {
+    /// Memory of [`ModelShape::wide`] and [`ModelShape::narrow`] numbers. Keys and values stay in it between the tokens of a text.
     pub const fn new(shape: S, wide: &'s mut [N::Wide], narrow: &'s mut [N::Narrow]) -> Self {
         Self { shape, wide, narrow }
     }
@@ -247,7 +247,7 @@ pub(crate) struct Step<'s, N: Numbers, S> {
     wide: &'s mut [N::Wide],
 }
 
-impl<N: Numbers, S: Fn() -> Shape> Step<'_, N, S> {
+impl<N: Numbers, S: Fn() -> ModelShape> Step<'_, N, S> {
     /// Runs all layers, the norm after the last one, and the head on the first token of this step.
     pub(crate) fn run<I>(
         &mut self,
@@ -255,7 +255,7 @@ impl<N: Numbers, S: Fn() -> Shape> Step<'_, N, S> {
         rotary: Option<&N::Rotary>,
     ) -> Result<(), KernelError> {
         let shape = (self.shape)();
-        let Shape { layers, context, encoder, width, outputs, .. } = shape;
+        let ModelShape { layers, context, encoder, width, outputs, .. } = shape;
         let (tokens, block) = (self.tokens, shape.block());
         for (index, layer) in weights.layers.iter().enumerate() {
             let first_key = if encoder { 0 } else { index * context };
@@ -336,7 +336,7 @@ impl<N: Numbers, S: Fn() -> Shape> Step<'_, N, S> {
         rows: Range<usize>,
     ) -> Result<(), KernelError> {
         let shape = (self.shape)();
-        let Shape { context, heads, kv_heads, head_size, width, .. } = shape;
+        let ModelShape { context, heads, kv_heads, head_size, width, .. } = shape;
         let (of_queries, of_keys) = (shape.of_queries(), shape.of_keys());
         let count = rows.len();
         let Self { keys, values, queries, narrow, added, wide, .. } = self;
@@ -363,7 +363,7 @@ impl<N: Numbers, S: Fn() -> Shape> Step<'_, N, S> {
 
     /// x ← x + the feed-forward layer of norm(x), or norm(x + that of x), for these tokens.
     fn feed_forward(&mut self, layer: &Layer<N>, rows: Range<usize>) -> Result<(), KernelError> {
-        let Shape { width, hidden, .. } = (self.shape)();
+        let ModelShape { width, hidden, .. } = (self.shape)();
         self.norm(&layer.feed_forward_norm, &rows)?;
         let Self { normed, narrow, added, wide, .. } = self;
         let hidden = first(narrow, rows.len() * hidden);

@@ -25,7 +25,7 @@ impl FileNumbers {
     /// See [`Error`]. A tensor of another type is an error too.
     ///
     /// ```
-    /// use regard_heads::{Numbers, from_disk};
+    /// use regard_heads::{FileNumbers, from_disk};
     /// use safetensors::{Dtype, tensor::TensorView};
     ///
     /// let folder = tempfile::tempdir()?;

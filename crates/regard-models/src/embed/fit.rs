@@ -1,6 +1,6 @@
 //! Checks whether a model fits a part, and finds what would fit.
 
-use regard_embed::Shape;
+use regard_embed::ModelShape;
 use regard_kernels::microcontroller;
 
 use super::float::Tensors;
@@ -23,10 +23,10 @@ pub(super) const CODE: usize = 40 << 10;
 pub(super) const STACK: usize = 4 << 10;
 
 /// The sizes of a model for texts of up to `context` tokens.
-pub(super) fn shape(model: &Model, context: usize) -> Shape {
+pub(super) fn shape(model: &Model, context: usize) -> ModelShape {
     let description = model.description();
     let (stack, block) = (&description.stack, &description.stack.block);
-    Shape {
+    ModelShape {
         layers: stack.layers(),
         context,
         encoder: !stack.causal,

@@ -151,14 +151,14 @@ impl Tensors {
         let weights = self.matrices.iter();
         let (imports, numbers, matrix, number, bytes): (_, _, _, _, Vec<u8>) = match stored {
             Stored::Bf16 => (
-                "Aligned, Bf16, Error, Floats, Hidden, Layer, Linear, Model, Norm, Shape, Weights, part",
+                "Aligned, Bf16, Error, Floats, Hidden, Layer, Linear, Model, ModelShape, Norm, Weights, part",
                 "Floats<Bf16>",
                 "Bf16",
                 "u16",
                 weights.flat_map(|x| bf16::from_f32(*x).to_le_bytes()).collect(),
             ),
             Stored::F32 | Stored::Int8 => (
-                "Aligned, Error, F32, Floats, Hidden, Layer, Linear, Model, Norm, Shape, Weights, part",
+                "Aligned, Error, F32, Floats, Hidden, Layer, Linear, Model, ModelShape, Norm, Weights, part",
                 "Floats<F32>",
                 "F32",
                 "f32",

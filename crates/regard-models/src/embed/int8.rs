@@ -14,7 +14,7 @@ use core::cell::OnceCell;
 
 use regard::Linear;
 use regard_embed::{
-    Hidden, Image, Memory, Shape, Temperature, Text, Tokens as TokensOf, Weights, int8,
+    Hidden, Image, Memory, ModelShape, Temperature, Text, Tokens as TokensOf, Weights, int8,
 };
 
 use super::check::function;
@@ -229,7 +229,7 @@ impl<'a> Quantized<'a> {
     }
 
     /// The logits of an input as a board computes them, with the same bits: a row for each token of a text, or the row of an image.
-    pub(super) fn logits(&self, shape: Shape, input: &Input) -> Result<Vec<Vec<i32>>, Error> {
+    pub(super) fn logits(&self, shape: ModelShape, input: &Input) -> Result<Vec<Vec<i32>>, Error> {
         let scratch = int8::attention_scratch_len(
             shape.block(),
             shape.context,
@@ -315,7 +315,7 @@ const fn attention(query: f32, key: f32, value: f32, output: f32, scale: f32) ->
 }
 ";
         Content {
-            imports: "Aligned, Error, Hidden, Layer, Model, Shape, Temperature, Weights, int8::{Attention, Integers, Linear, Norm, Read, Scales}, part",
+            imports: "Aligned, Error, Hidden, Layer, Model, ModelShape, Temperature, Weights, int8::{Attention, Integers, Linear, Norm, Read, Scales}, part",
             numbers: ("Integers<'static>", "regard_embed::int8"),
             logit: ("i32", format!("{:?}", self.unit() as f32)),
             tables: vec![

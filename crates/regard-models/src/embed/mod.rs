@@ -1,4 +1,4 @@
-//! Writes a model as the source of a `no_std` crate. Its weights and its [`Shape`](regard_embed::Shape) are constants of
+//! Writes a model as the source of a `no_std` crate. Its weights and its [`ModelShape`](regard_embed::ModelShape) are constants of
 //! `regard-embed`, the runtime that the crate calls.
 //!
 //! The weights are written in the layout that products read: panels of 16 columns. A microcontroller reads them where they lie

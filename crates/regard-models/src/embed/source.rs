@@ -331,7 +331,7 @@ fn source(
 use regard_embed::{{{imports}}};
 
 /// The sizes of the model.
-pub const SHAPE: Shape = {shape:#?};
+pub const SHAPE: ModelShape = {shape:#?};
 /// The most tokens of a text, or the tokens of an image.
 pub const CONTEXT: usize = SHAPE.context;
 {classes}/// One unit of a logit.
@@ -356,7 +356,7 @@ pub struct Constants;
 impl Model for Constants {{
     type Numbers = {numbers};
     type Input = {input_type};
-    const SHAPE: Shape = SHAPE;
+    const SHAPE: ModelShape = SHAPE;
 
     fn weights() -> &'static Weights<'static, {numbers}, Self::Input> {{
         &MODEL

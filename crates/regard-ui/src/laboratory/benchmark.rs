@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::available_parallelism;
 
 use egui::{Context, ProgressBar, RichText, Ui};
-use regard_benches::{Line, Measuring, Operation, Progress, Shape, duration, ours};
+use regard_benches::{MeasureProgress, Measuring, Operation, ResultLine, Shape, duration, ours};
 use serde::{Deserialize, Serialize};
 
 use super::LaboratoryInputs;
@@ -18,9 +18,9 @@ const MOST_WORK: usize = 8 * 4096 * 64;
 
 #[derive(Default)]
 pub(crate) struct Benchmark {
-    running: Option<Once<Progress>>,
+    running: Option<Once<MeasureProgress>>,
     shape: Option<Shape>,
-    pub(crate) last: Option<Result<Progress, String>>,
+    pub(crate) last: Option<Result<MeasureProgress, String>>,
 }
 
 impl Benchmark {
@@ -102,10 +102,10 @@ fn shape(inputs: &LaboratoryInputs) -> Shape {
 pub(crate) struct MeasureSpeed(Shape);
 
 impl Question for MeasureSpeed {
-    type Answer = Progress;
+    type Answer = MeasureProgress;
     const NAME: &'static str = "benchmark";
 
-    fn begin(self, _: Arc<Background>) -> impl Steps<Progress> {
+    fn begin(self, _: Arc<Background>) -> impl Steps<MeasureProgress> {
         let mut measuring = None;
         move |_| {
             let said = |e: anyhow::Error| format!("{e:#}");
@@ -130,12 +130,12 @@ fn begun(shape: Shape) -> anyhow::Result<Measuring> {
 }
 
 /// Draws a bar for each implementation, relative to the FMA peak of all threads.
-fn bars(ui: &mut Ui, progress: &Progress, running: bool) {
+fn bars(ui: &mut Ui, progress: &MeasureProgress, running: bool) {
     if running {
         let part = progress.done as f32 / progress.of.max(1) as f32;
         ui.add(ProgressBar::new(part).desired_height(8.0)).accessible_name("Measuring");
     }
-    let most = progress.lines.iter().map(Line::peak_gflops).fold(0.0, f64::max);
+    let most = progress.lines.iter().map(ResultLine::peak_gflops).fold(0.0, f64::max);
     for (i, line) in progress.lines.iter().enumerate() {
         let name = format!("{}, {}", line.name(), counted(line.threads(), "thread"));
         let numbers = format!(

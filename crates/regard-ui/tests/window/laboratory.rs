@@ -14,7 +14,7 @@ use super::driver::{
     Window, app, assert_named, choose, click, open, outcome, press, room, saved, says, session,
     session_of, set_value, settle, shows, wait, with_file,
 };
-use regard_benches::Line;
+use regard_benches::ResultLine;
 use regard_tests::attention_files::{Folder, attention, bytes, safetensors};
 use regard_tests::rounding::weight_error;
 
@@ -314,7 +314,7 @@ fn cells_are_painted_hidden_and_shown_again() {
     assert!(session(&window).laboratory.inputs.painted.is_empty());
 }
 
-fn lines(window: &Window) -> &[Line] {
+fn lines(window: &Window) -> &[ResultLine] {
     let last = app(window).laboratory.benchmark.last.as_ref().unwrap();
     &last.as_ref().unwrap().lines
 }
