@@ -16,8 +16,8 @@ pub(crate) struct Family {
     pub(crate) name: &'static str,
     /// The family of `text_config`, if config.json describes a model that also reads images. The part for text alone is computed.
     pub(crate) text: Option<&'static str>,
-    /// `general.architecture` of its GGUF files, or two of them, and the entry of their names, if they are read.
-    pub(crate) gguf: Option<(&'static str, &'static str)>,
+    /// The values of `general.architecture` in its GGUF files, and the entry of their names, if they are read.
+    pub(crate) gguf: Option<(&'static [&'static str], &'static str)>,
     /// The entry of its tensors' names.
     pub(crate) names: &'static str,
     /// The function that reads config.json: [`Config::decoder`] but for a few.
@@ -270,7 +270,7 @@ const BART: Family = Family {
 
 /// The families, in the order in which texts list them.
 pub(crate) static FAMILIES: &[Family] = &[
-    Family { name: "bert", gguf: Some(("bert", "gguf bert")), ..ENCODER },
+    Family { name: "bert", gguf: Some((&["bert"], "gguf bert")), ..ENCODER },
     Family { name: "roberta", ..ROBERTA },
     Family { name: "xlm-roberta", ..ROBERTA },
     Family { name: "camembert", ..ROBERTA },
@@ -285,7 +285,7 @@ pub(crate) static FAMILIES: &[Family] = &[
     Family { name: "mpnet", names: "mpnet", describe: |config| config.mpnet(), ..ENCODER },
     Family {
         name: "nomic_bert",
-        gguf: Some(("nomic-bert", "gguf bert")),
+        gguf: Some((&["nomic-bert"], "gguf bert")),
         names: "nomic_bert",
         gated: true,
         biases: [Flag::No; 3],
@@ -295,7 +295,7 @@ pub(crate) static FAMILIES: &[Family] = &[
     },
     Family {
         name: "eurobert",
-        gguf: Some(("eurobert", "gguf")),
+        gguf: Some((&["eurobert"], "gguf")),
         names: "eurobert",
         biases: BY_FLAGS,
         both_ways: Flag::Yes,
@@ -320,7 +320,7 @@ pub(crate) static FAMILIES: &[Family] = &[
     },
     Family {
         name: "gpt2",
-        gguf: Some(("gpt2", "gguf")),
+        gguf: Some((&["gpt2"], "gguf")),
         names: "gpt2",
         sizes: ["n_embd", "n_layer", "n_head", "n_inner"],
         norm: (NormKind::Layer, "layer_norm_epsilon"),
@@ -331,7 +331,7 @@ pub(crate) static FAMILIES: &[Family] = &[
     },
     Family {
         name: "gpt_neox",
-        gguf: Some(("gptneox", "gguf")),
+        gguf: Some((&["gptneox"], "gguf")),
         names: "gpt_neox",
         parallel: Flag::Key("use_parallel_residual"),
         biases: [ATTENTION_BIAS, ATTENTION_BIAS, Flag::Yes],
@@ -342,7 +342,7 @@ pub(crate) static FAMILIES: &[Family] = &[
         }),
         ..GPT
     },
-    Family { name: "llama", gguf: Some(("llama", "gguf neighbours")), biases: BY_FLAGS, ..DECODER },
+    Family { name: "llama", gguf: Some((&["llama"], "gguf neighbours")), biases: BY_FLAGS, ..DECODER },
     Family {
         name: "mistral",
         biases: [Flag::No; 3],
@@ -351,7 +351,7 @@ pub(crate) static FAMILIES: &[Family] = &[
     },
     Family {
         name: "qwen",
-        gguf: Some(("qwen", "gguf")),
+        gguf: Some((&["qwen"], "gguf")),
         names: "qwen",
         grouped: false,
         norm: (NormKind::Rms, "layer_norm_epsilon"),
@@ -359,26 +359,26 @@ pub(crate) static FAMILIES: &[Family] = &[
         biases: [Flag::Yes, Flag::No, Flag::No],
         positions: Positions::Rotary(Rope { bases: &[("rotary_emb_base", 10_000.0)], ..ROPE }),
         also: |config, description| config.first_qwen(description),
-        also_gguf: |_, description| GgufConfig::first_qwen(description),
+        also_gguf: |_, description| Config::first_qwen_gate(description),
         ..DECODER
     },
     Family {
         name: "qwen2",
-        gguf: Some(("qwen2", "gguf")),
+        gguf: Some((&["qwen2"], "gguf")),
         biases: [Flag::Yes, Flag::No, Flag::No],
         windows: QWEN_WINDOWS,
         ..DECODER
     },
     Family {
         name: "qwen3",
-        gguf: Some(("qwen3", "gguf")),
+        gguf: Some((&["qwen3"], "gguf")),
         qk_norm: Some(QkNorm::Head),
         windows: QWEN_WINDOWS,
         ..DECODER
     },
     Family {
         name: "qwen3_moe",
-        gguf: Some(("qwen3moe", "gguf")),
+        gguf: Some((&["qwen3moe"], "gguf")),
         qk_norm: Some(QkNorm::Head),
         windows: Windows { flag: Some("use_sliding_window"), slide: Slide::All, ..NO_WINDOWS },
         experts: Experts::Sparse,
@@ -386,7 +386,7 @@ pub(crate) static FAMILIES: &[Family] = &[
     },
     Family {
         name: "gpt_oss",
-        gguf: Some(("gpt-oss", "gguf gpt-oss")),
+        gguf: Some((&["gpt-oss"], "gguf gpt-oss")),
         names: "gpt_oss",
         biases: [ATTENTION_BIAS, ATTENTION_BIAS, Flag::Yes],
         sinks: true,
@@ -402,7 +402,7 @@ pub(crate) static FAMILIES: &[Family] = &[
     },
     Family {
         name: "smollm3",
-        gguf: Some(("smollm3", "gguf neighbours")),
+        gguf: Some((&["smollm3"], "gguf neighbours")),
         biases: BY_FLAGS,
         positions: Positions::Rotary(Rope {
             bases: &[("rope_theta", 2_000_000.0)],
@@ -414,7 +414,7 @@ pub(crate) static FAMILIES: &[Family] = &[
     },
     Family {
         name: "granite",
-        gguf: Some(("granite", "gguf neighbours")),
+        gguf: Some((&["granite"], "gguf neighbours")),
         biases: BY_FLAGS,
         also: |config, description| config.granite(description),
         also_gguf: |config, description| config.granite(description),
@@ -429,7 +429,7 @@ pub(crate) static FAMILIES: &[Family] = &[
     },
     Family {
         name: "olmo3",
-        gguf: Some(("olmo2", "gguf")), // of OLMo 2 as well
+        gguf: Some((&["olmo2"], "gguf")), // of OLMo 2 as well
         names: "gemma2",
         placement: Placement::Output,
         qk_norm: Some(QkNorm::Heads),
@@ -443,7 +443,7 @@ pub(crate) static FAMILIES: &[Family] = &[
     },
     Family {
         name: "gemma2",
-        gguf: Some(("gemma2", "gguf")),
+        gguf: Some((&["gemma2"], "gguf")),
         windows: Windows { slide: Slide::AllButLast(2, None), ..BY_TYPE },
         ..GEMMA
     },
@@ -451,7 +451,7 @@ pub(crate) static FAMILIES: &[Family] = &[
     GEMMA3,
     Family {
         name: "phi3",
-        gguf: Some(("phi3", "gguf phi3")),
+        gguf: Some((&["phi3"], "gguf phi3")),
         biases: [Flag::No; 3],
         positions: Positions::Rotary(Rope {
             share: Some(("partial_rotary_factor", 1.0)),
@@ -486,7 +486,7 @@ pub(crate) static FAMILIES: &[Family] = &[
     },
     Family {
         name: "gpt_bigcode",
-        gguf: Some(("starcoder", "gguf")),
+        gguf: Some((&["starcoder"], "gguf")),
         names: "gpt_bigcode",
         sizes: ["n_embd", "n_layer", "n_head", "n_inner"],
         norm: (NormKind::Layer, "layer_norm_epsilon"),
@@ -508,7 +508,7 @@ pub(crate) static FAMILIES: &[Family] = &[
     },
     Family {
         name: "bloom",
-        gguf: Some(("bloom", "gguf")),
+        gguf: Some((&["bloom"], "gguf")),
         names: "bloom",
         sizes: ["hidden_size", "n_layer", "n_head", ""],
         norm: (NormKind::Layer, "layer_norm_epsilon"),
@@ -520,7 +520,7 @@ pub(crate) static FAMILIES: &[Family] = &[
     },
     Family {
         name: "falcon",
-        gguf: Some(("falcon", "gguf falcon")),
+        gguf: Some((&["falcon"], "gguf falcon")),
         names: "falcon",
         sizes: ["hidden_size", "num_hidden_layers", "num_attention_heads", "ffn_hidden_size"],
         norm: (NormKind::Layer, "layer_norm_epsilon"),
@@ -532,7 +532,7 @@ pub(crate) static FAMILIES: &[Family] = &[
     },
     Family {
         name: "mpt",
-        gguf: Some(("mpt", "gguf")),
+        gguf: Some((&["mpt"], "gguf")),
         names: "mpt",
         sizes: ["d_model", "n_layers", "n_heads", ""],
         norm: (NormKind::Layer, "layer_norm_epsilon"),
@@ -544,7 +544,7 @@ pub(crate) static FAMILIES: &[Family] = &[
     },
     Family {
         name: "phi",
-        gguf: Some(("phi2", "gguf")),
+        gguf: Some((&["phi2"], "gguf")),
         names: "phi",
         grouped: true,
         parallel: Flag::Yes,
@@ -554,7 +554,7 @@ pub(crate) static FAMILIES: &[Family] = &[
     },
     Family {
         name: "stablelm",
-        gguf: Some(("stablelm", "gguf")),
+        gguf: Some((&["stablelm"], "gguf")),
         norm: (NormKind::Layer, "layer_norm_eps"),
         parallel: Flag::Key("use_parallel_residual"),
         biases: [Flag::Key("use_qkv_bias"), Flag::No, Flag::No],
@@ -564,7 +564,7 @@ pub(crate) static FAMILIES: &[Family] = &[
     },
     Family {
         name: "starcoder2",
-        gguf: Some(("starcoder2", "gguf")),
+        gguf: Some((&["starcoder2"], "gguf")),
         names: "starcoder2",
         grouped: true,
         norm: (NormKind::Layer, "norm_epsilon"),
@@ -583,7 +583,7 @@ pub(crate) static FAMILIES: &[Family] = &[
     },
     Family {
         name: "olmo",
-        gguf: Some(("olmo", "gguf olmo")),
+        gguf: Some((&["olmo"], "gguf olmo")),
         names: "olmo",
         norm: (NormKind::Layer, ""),
         also: |config, description| config.olmo(description),
@@ -591,7 +591,7 @@ pub(crate) static FAMILIES: &[Family] = &[
     },
     Family {
         name: "olmoe",
-        gguf: Some(("olmoe", "gguf")),
+        gguf: Some((&["olmoe"], "gguf")),
         qk_norm: Some(QkNorm::Heads),
         experts: Experts::All,
         also: |config, description| config.olmo(description),
@@ -600,7 +600,7 @@ pub(crate) static FAMILIES: &[Family] = &[
     },
     Family {
         name: "gemma",
-        gguf: Some(("gemma", "gguf")),
+        gguf: Some((&["gemma"], "gguf")),
         norm: (NormKind::RmsPlusOne, "rms_norm_eps"),
         also: |_, description| {
             Config::first_gemma(description);
@@ -611,7 +611,7 @@ pub(crate) static FAMILIES: &[Family] = &[
     },
     Family {
         name: "qwen2_moe",
-        gguf: Some(("qwen2moe", "gguf")),
+        gguf: Some((&["qwen2moe"], "gguf")),
         biases: [Flag::Key("qkv_bias"), Flag::No, Flag::No],
         windows: Windows { slide: Slide::OddBefore("max_window_layers"), ..QWEN_WINDOWS },
         experts: Experts::Sparse,
@@ -620,7 +620,7 @@ pub(crate) static FAMILIES: &[Family] = &[
     },
     Family {
         name: "phimoe",
-        gguf: Some(("phimoe", "gguf")),
+        gguf: Some((&["phimoe"], "gguf")),
         names: "phimoe",
         norm: (NormKind::Layer, "rms_norm_eps"),
         positions: Positions::Rotary(Rope { bases: &[("rope_theta", 1_000_000.0)], ..ROPE }),
@@ -637,7 +637,7 @@ pub(crate) static FAMILIES: &[Family] = &[
     },
     Family {
         name: "ministral3",
-        gguf: Some(("mistral3", "gguf neighbours")),
+        gguf: Some((&["mistral3"], "gguf neighbours")),
         biases: [Flag::No; 3],
         positions: Positions::Rotary(Rope {
             bases: &[("rope_theta", 1_000_000.0)],
@@ -652,14 +652,14 @@ pub(crate) static FAMILIES: &[Family] = &[
     },
     Family {
         name: "arcee",
-        gguf: Some(("arcee", "gguf neighbours")),
+        gguf: Some((&["arcee"], "gguf neighbours")),
         gated: false,
         biases: BY_FLAGS,
         ..DECODER
     },
     Family {
         name: "nemotron",
-        gguf: Some(("nemotron", "gguf")),
+        gguf: Some((&["nemotron"], "gguf")),
         norm: (NormKind::LayerPlusOne, "norm_eps"),
         gated: false,
         biases: BY_FLAGS,
@@ -678,7 +678,7 @@ pub(crate) static FAMILIES: &[Family] = &[
     },
     Family {
         name: "exaone4",
-        gguf: Some(("exaone4", "gguf")),
+        gguf: Some((&["exaone4"], "gguf")),
         names: "gemma2",
         placement: Placement::Output,
         biases: [Flag::No; 3],
@@ -690,14 +690,14 @@ pub(crate) static FAMILIES: &[Family] = &[
     GLM,
     Family {
         name: "glm4",
-        gguf: Some(("glm4", "gguf phi3")),
+        gguf: Some((&["glm4"], "gguf phi3")),
         names: "glm4",
         placement: Placement::Both,
         ..GLM
     },
     Family {
         name: "cohere",
-        gguf: Some(("command-r", "gguf")),
+        gguf: Some((&["command-r"], "gguf")),
         positions: Positions::Rotary(Rope {
             bases: &[("rope_theta", 500_000.0)],
             interleaved: true,
@@ -707,14 +707,14 @@ pub(crate) static FAMILIES: &[Family] = &[
     },
     Family {
         name: "cohere2",
-        gguf: Some(("cohere2", "gguf")),
+        gguf: Some((&["cohere2"], "gguf")),
         positions: Positions::Rotary(Rope { interleaved: true, skips: Skips::Full, ..ROPE }),
         windows: EVERY_FOURTH_FULL,
         ..COHERE
     },
     Family {
         name: "t5",
-        gguf: Some(("t5 t5encoder", "gguf t5")),
+        gguf: Some((&["t5", "t5encoder"], "gguf t5")),
         names: "t5",
         describe: |config| config.t5(),
         positions: Positions::Own,
@@ -817,7 +817,7 @@ pub(crate) static FAMILIES: &[Family] = &[
     Family { name: "whisper", names: "whisper", describe: |config| config.whisper(), ..GPT },
     Family {
         name: "modernbert",
-        gguf: Some(("modern-bert", "gguf phi3")),
+        gguf: Some((&["modern-bert"], "gguf phi3")),
         names: "modernbert",
         describe: |config| config.modernbert(),
         norm: (NormKind::Layer, "norm_eps"),
@@ -890,7 +890,7 @@ const EVERY_FOURTH_FULL: Windows = Windows {
 
 const GLM: Family = Family {
     name: "glm",
-    gguf: Some(("chatglm", "gguf phi3")),
+    gguf: Some((&["chatglm"], "gguf phi3")),
     biases: [ATTENTION_BIAS, Flag::No, Flag::No],
     positions: Positions::Rotary(Rope { interleaved: true, ..HALF_OF_ROPE }),
     ..DECODER
@@ -907,7 +907,7 @@ const COHERE: Family = Family {
 
 const GEMMA3: Family = Family {
     name: "gemma3_text",
-    gguf: Some(("gemma3", "gguf")),
+    gguf: Some((&["gemma3"], "gguf")),
     qk_norm: Some(QkNorm::Head),
     positions: Positions::Rotary(Rope {
         bases: &[("rope_theta", 1_000_000.0), ("rope_local_base_freq", 10_000.0)],
@@ -935,8 +935,8 @@ impl Family {
     }
 
     fn gguf_names(&self) -> impl Iterator<Item = &'static str> {
-        let names = self.gguf.filter(|_| self.text.is_none()).map_or("", |(names, _)| names);
-        names.split_whitespace()
+        let names = self.gguf.filter(|_| self.text.is_none()).map_or(&[][..], |(names, _)| names);
+        names.iter().copied()
     }
 
     /// The names of the families that files in a folder have, in words.

@@ -307,12 +307,6 @@ impl<'a> Config<'a> {
         }
     }
 
-    pub(crate) fn first_qwen(description: &mut Description) {
-        let block = &mut description.stack.block;
-        block.activation = Activation::Silu;
-        block.hidden /= 2; // of the gate and the other half together
-    }
-
     pub(crate) fn gemma(description: &mut Description) {
         let (width, layers) = (description.width, description.stack.layers());
         description.embedding.scale = (width as f32).sqrt();

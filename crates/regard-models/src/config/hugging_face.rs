@@ -698,18 +698,25 @@ impl<'a> Config<'a> {
         Ok(())
     }
 
+    /// The first Qwen's setting of the hidden features counts the gate and the other half together.
+    pub(crate) fn first_qwen_gate(description: &mut Description) {
+        let block = &mut description.stack.block;
+        block.activation = Activation::Silu;
+        block.hidden /= 2;
+    }
+
     /// The first Qwen. Of a text that is longer than those of its training, rotary frequencies and queries change.
     pub(crate) fn first_qwen(&self, description: &mut Description) -> Result<(), Error> {
-        let block = &mut description.stack.block;
         self.only("no_bias", self.flag("no_bias")?)?;
-        self.only("kv_channels", self.size("kv_channels")? == block.head_size)?;
-        block.activation = Activation::Silu;
-        block.hidden /= 2; // of the gate and the other half together
+        let head_size = description.stack.block.head_size;
+        self.only("kv_channels", self.size("kv_channels")? == head_size)?;
+        Self::first_qwen_gate(description);
         let original = self.size("max_position_embeddings")?;
         self.only("max_position_embeddings", original > 1)?;
         if self.flag("use_logn_attn")? {
             let each = original as f64;
-            block.growth = Some(QueryGrowth { slope: each.ln().recip(), each, whole: false });
+            description.stack.block.growth =
+                Some(QueryGrowth { slope: each.ln().recip(), each, whole: false });
         }
         if self.flag("use_dynamic_ntk")? {
             let scaling = Frequencies::Dynamic { factor: 1.0, original, doubles: true };
