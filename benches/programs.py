@@ -23,19 +23,20 @@ WASM = [BENCHES.parent / ".ci/wasi.mjs", TARGET / "wasm32-wasip1/release/example
 
 
 def build(wasm):
-    """Builds `regard`, or the example for WebAssembly, so that the present code is measured."""
+    """Builds `regard`, or the example for WebAssembly, so that the present code is measured. Returns the command that measures."""
     command, environment = ["cargo", "build", "--release", "--quiet"], dict(os.environ)
     if wasm:
         command += ["-p", "regard-benches", "--no-default-features", "--example", "lines", "--target", "wasm32-wasip1"]
         environment["RUSTFLAGS"] = "-C target-feature=+simd128"
     elif "REGARD" in os.environ:
-        return
+        return REGARD
     subprocess.run(command, cwd=BENCHES.parent, env=environment, check=True)
+    return WASM if wasm else REGARD
 
 
-def regard(args, wasm=False):
+def regard(args):
     """The lines of `regard bench`."""
-    return lines([*(WASM if wasm else REGARD), *args])
+    return lines([*REGARD, *args])
 
 
 def rust_peers_program():

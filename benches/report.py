@@ -75,7 +75,7 @@ def main():
 
 
 def measure(rows, passes, folder, wasm):
-    programs.build(wasm)
+    command = programs.build(wasm)
     missing = [name for name in programs.PEERS if wasm or not programs.installed(name)]
     if wasm:
         rows = [row for row in rows if "--threads" not in row[1]]
@@ -99,17 +99,17 @@ def measure(rows, passes, folder, wasm):
             print(f"{count:>3}/{len(rows)} {row}", file=sys.stderr)
             for turn in range(passes):
                 present = [peer for peer in peers if peer not in missing]
-                for line in turn_of(flags.split(), ours, present, turn == 0, wasm):
+                for line in turn_of(command, flags.split(), ours, present, turn == 0):
                     print(json.dumps({"row": row, "pass": turn} | line), file=file, flush=True)
 
 
-def turn_of(flags, ours, peers, naive, wasm):
+def turn_of(command, flags, ours, peers, naive):
     """The lines of every program, run once."""
     if "--threads" not in flags:
         flags = [*flags, "--threads", "1"]
-    lines = [programs.regard([*flags, "--impl", ours], wasm)[-1]]  # the last uses all threads
+    lines = [programs.lines([*command, *flags, "--impl", ours])[-1]]  # the last uses all threads
     if naive:
-        lines += programs.regard([*flags, "--impl", "naive"], wasm)
+        lines += programs.lines([*command, *flags, "--impl", "naive"])
     return lines + [line for peer in peers if (line := programs.peer(peer, flags, lines[0]["peak_gflops"]))]
 
 
