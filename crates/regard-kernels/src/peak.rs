@@ -1,6 +1,7 @@
 //! The most that this CPU can compute and read, by which a benchmark divides its results.
 
 use crate::arch::{Kernel, LANES, Simd, Tier, dispatch};
+use crate::invariant::Promised as _;
 
 /// Multiplies and adds in registers for a number of rounds: the most that this CPU can compute. A benchmark divides by it for a
 /// share of the peak.
@@ -92,7 +93,7 @@ pub fn read_all(numbers: &[f32]) -> f32 {
             let count = steps.len() / STREAMS;
             let mut streams = [[].as_slice(); STREAMS];
             for (i, stream) in streams.iter_mut().enumerate() {
-                *stream = steps.get(i * count..(i + 1) * count).unwrap_or_default();
+                *stream = steps.get(i * count..(i + 1) * count).promised();
             }
             let [a, b, c, d] = streams;
             let mut sums = [[simd.splat(0.0); BLOCKS]; STREAMS];
@@ -109,7 +110,7 @@ pub fn read_all(numbers: &[f32]) -> f32 {
                     sum = simd.add(sum, other);
                 }
             }
-            for blocks in steps.get(STREAMS * count..).unwrap_or_default() {
+            for blocks in steps.get(STREAMS * count..).promised() {
                 for block in blocks {
                     sum = simd.add(sum, simd.load(block));
                 }

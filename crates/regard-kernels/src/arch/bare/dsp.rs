@@ -5,6 +5,7 @@ use core::arch::{asm, naked_asm};
 
 use crate::arch::int8::{Fours, GROUP, dsp_query_words, dsp_value_words, pairs};
 use crate::int8::Factor;
+use crate::invariant::Promised as _;
 use crate::{Mat, MatMut};
 
 /// Columns of the values that are multiplied by the weights at a time.
@@ -43,7 +44,7 @@ impl<'a, const R: usize> Queries<'a, R> {
     #[inline(always)]
     pub(crate) fn dots(&self, k: Mat<'_, i8>, first: usize, scores: &mut [[i32; R]]) {
         let keys = scores.len().min(k.rows().saturating_sub(first));
-        let scores = scores.get_mut(..keys).unwrap_or_default();
+        let scores = scores.get_mut(..keys).promised();
         let (whole, last) = self.0.split_at_checked(k.cols() / 4).unwrap_or_default();
         // SAFETY: each of these keys has so many whole words.
         unsafe { dots(whole, k.rows_from(first, keys).data().as_ptr(), k.stride(), scores) };
@@ -109,11 +110,11 @@ impl<'a> Values<'a> {
             let mut sums = [[0; R]; COLUMNS];
             for col in (0..columns).step_by(COLUMNS) {
                 let words = self.transposed.as_ptr().wrapping_add(col * height + skipped);
-                let sums = sums.get_mut(..COLUMNS.min(columns - col)).unwrap_or_default();
+                let sums = sums.get_mut(..COLUMNS.min(columns - col)).promised();
                 // SAFETY: each of these columns has `height` words, of which the first `skipped` are left out.
                 unsafe { dots(weights, words.cast(), 4 * height, sums) };
                 for (r, &factor) in (0..R).zip(factors) {
-                    let out = out.row_mut(r).get_mut(col..).unwrap_or_default();
+                    let out = out.row_mut(r).get_mut(col..).promised();
                     for (out, sums) in out.iter_mut().zip(&*sums) {
                         *out = factor.times(sums[r]);
                     }

@@ -23,6 +23,7 @@ pub(crate) use super::cortex_m::{exp_to_zero, sqrt};
 use super::{Gebp, LANES, NR};
 use crate::arch::exp::{Distance, tables};
 use crate::arch::one_by_one;
+use crate::invariant::Promised as _;
 
 /// The body of a naked function. Its assembler knows only the target's name.
 macro_rules! assembly {
@@ -324,7 +325,7 @@ fn by_vectors(
 ) {
     loop {
         let done = vectors(row.as_mut_ptr(), row.len());
-        let left = row.get_mut(done..).unwrap_or_default();
+        let left = row.get_mut(done..).promised();
         if left.is_empty() {
             return;
         }

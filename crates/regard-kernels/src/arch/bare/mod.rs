@@ -30,6 +30,7 @@ pub(crate) use self::helium::{all_finite, max_of, scale_plus_zero};
 use super::generic::tile::Panels;
 use super::widen::f32_from_f16;
 use super::{Kernel, LANES, Lanes, Map, Panel, Shape, Simd, Zip, one_by_one, operations};
+use crate::invariant::Promised as _;
 use crate::{Half, Mat, MatMut};
 
 /// A block of 16 lanes, one at a time.
@@ -116,7 +117,7 @@ fn compare(a: [f32; LANES], b: [f32; LANES], f: impl Fn(f32, f32) -> bool) -> [b
 #[inline(always)]
 fn fold(mut x: [f32; LANES], f: impl Fn(f32, f32) -> f32) -> f32 {
     for half in [8, 4, 2, 1] {
-        let (low, high) = x.split_at_mut_checked(half).unwrap_or_default();
+        let (low, high) = x.split_at_mut_checked(half).promised();
         for (a, b) in low.iter_mut().zip(high) {
             one_by_one(a);
             *a = f(*a, *b);

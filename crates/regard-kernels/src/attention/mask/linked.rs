@@ -20,6 +20,7 @@ use super::visible::{MaskParts, SeenSum, Visible};
 use crate::Mat;
 use crate::arch::{Kernel, Simd, TARGET, all_finite, dispatch};
 use crate::error::Error;
+use crate::invariant::Promised as _;
 
 /// A function that changes a row of scores.
 pub(crate) trait RowStep: Copy {
@@ -138,7 +139,7 @@ static TENSOR_ROWS: RowCode = RowCode {
 #[inline(always)]
 fn hide_before(range: &Range<usize>, key: usize, scores: &mut [f32]) {
     let count = range.start.saturating_sub(key).min(scores.len());
-    scores.get_mut(..count).unwrap_or_default().fill(f32::NEG_INFINITY);
+    scores.get_mut(..count).promised().fill(f32::NEG_INFINITY);
 }
 
 /// Whether all numbers of the `rows` of a matrix are finite, computed in little code.
@@ -148,7 +149,7 @@ fn is_finite(m: &Mat<'_>, rows: Range<usize>) -> bool {
     let (count, len) = if cols == stride { (1, rows.len() * cols) } else { (rows.len(), cols) };
     (0..count).all(|i| {
         let start = (rows.start + i) * stride;
-        all_finite(m.data().get(start..start + len).unwrap_or_default())
+        all_finite(m.data().get(start..start + len).promised())
     })
 }
 
