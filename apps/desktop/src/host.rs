@@ -11,8 +11,7 @@ use regard_models::Checkpoint;
 use regard_session::host::{BOOK, Chosen, FileDialog};
 use regard_session::host::{Cached, Host, Work};
 
-use crate::cli::models::open;
-use crate::{hub, opened, whole_file};
+use crate::{hub, model_files, opened, whole_file};
 
 /// The host of a window on this machine.
 pub struct Native;
@@ -32,8 +31,8 @@ impl Host for Native {
 
     /// Also finds models in the local Hugging Face cache. Refuses a model for which memory has no room.
     fn checkpoint(&self, name: &str) -> Result<Checkpoint, String> {
-        let opened = open::checkpoint(Path::new(name), false).and_then(|checkpoint| {
-            open::allow("the weights take", checkpoint.bytes())?;
+        let opened = model_files::checkpoint(Path::new(name), false).and_then(|checkpoint| {
+            model_files::allow("the weights take", checkpoint.bytes())?;
             Ok(checkpoint)
         });
         opened.map_err(|failure| format!("{:#}", failure.error))
@@ -42,7 +41,7 @@ impl Host for Native {
     fn cached(&self) -> Vec<Cached> {
         let names = hub::Cache::of_environment().map(|cache| cache.names()).unwrap_or_default();
         let cached = |name: String| {
-            let opened = open::checkpoint(Path::new(&name), false);
+            let opened = model_files::checkpoint(Path::new(&name), false);
             let opened = opened.map_err(|failure| format!("{:#}", failure.error));
             Cached::new(name, opened)
         };

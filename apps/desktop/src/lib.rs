@@ -3,8 +3,10 @@
 
 mod bundled;
 pub mod cli;
+mod failure;
 pub mod host;
 mod hub;
+mod model_files;
 mod opened;
 mod say;
 mod whole_file;

@@ -242,6 +242,11 @@ pub(crate) fn layer_norm(
     (0..x[0].len()).map(bound).collect()
 }
 
+/// The distance of two numbers. Two hidden scores are equal, although −∞ − (−∞) is NaN.
+pub(crate) fn distance(a: f64, b: f64) -> f64 {
+    if a == b { 0.0 } else { (a - b).abs() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,5 +1,5 @@
 use crate::Matrix;
-use crate::bound::gamma;
+use crate::bound::{distance, gamma};
 use crate::pair::Pair;
 
 /// A statement about the numbers of a walkthrough, with its measured distance.
@@ -88,11 +88,6 @@ impl Gap {
             _ => other,
         }
     }
-}
-
-/// The distance of two numbers. Two hidden scores are equal, although −∞ − (−∞) is NaN.
-pub(crate) fn distance(a: f64, b: f64) -> f64 {
-    if a == b { 0.0 } else { (a - b).abs() }
 }
 
 /// The largest absolute value among finite numbers, 0 if there are none.

@@ -4,8 +4,7 @@ use regard_kernels::{
     Attention, Mask, Mat, MatMut, Position, Stage, Temperature, attention_scratch_len,
 };
 
-use crate::bound::{self, Known};
-use crate::check::distance;
+use crate::bound::{self, Known, distance};
 use crate::expr::{Expr, Operand, StepCell};
 use crate::{Error, Matrix, StepKey, reference};
 

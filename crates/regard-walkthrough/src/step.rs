@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
-use crate::check::{distance, scale};
+use crate::bound::distance;
+use crate::check::scale;
 use crate::expr::{Arithmetic, Expr};
 use crate::origin::Origin;
 use crate::pair::Name;

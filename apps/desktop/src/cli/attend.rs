@@ -7,10 +7,10 @@ use safetensors::Dtype;
 use safetensors::tensor::serialize;
 
 use super::destination::Destination;
-use super::failure::{BadInput as _, Failure};
 use super::inputs::{AttendInputs, heads};
 use super::tensors::Tensor;
 use super::threads;
+use crate::failure::{BadInput as _, Failure};
 
 /// Compute attention over the tensors of a safetensors file
 ///

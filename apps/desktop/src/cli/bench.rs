@@ -3,9 +3,9 @@
 use regard_benches::{HEADER, ModelArgs, Shape, measure, measure_model, ours, tiers};
 use serde_json::Value;
 
-use super::failure::{BadInput as _, Failure};
 use super::models::open;
 use super::{Format, print, threads};
+use crate::failure::{BadInput as _, Failure};
 use crate::say::Text;
 
 /// Measure the kernels against naive loops, on this machine

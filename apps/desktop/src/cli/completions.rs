@@ -1,7 +1,7 @@
 use clap_complete::Shell;
 
-use super::failure::Failure;
 use super::{NAME, command, print};
+use crate::failure::Failure;
 use crate::say::Data;
 
 /// Print the completions of a shell: `regard wa⇥` becomes `regard walk`

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
 
-use super::failure::{BadInput as _, Failure};
+use crate::failure::{BadInput as _, Failure};
 use crate::say::tell;
 use crate::{opened, whole_file};
 

@@ -9,9 +9,9 @@ use regard_models::ImageProcessor;
 use regard_models::embed::{BoardMemory, EmbedOptions, Stored, WRITTEN};
 
 use super::calibrate;
-use super::failure::{BadInput as _, Failure};
 use super::models::{open, working};
 use super::parse_count;
+use crate::failure::{BadInput as _, Failure};
 use crate::opened;
 use crate::say::tell;
 use crate::whole_file::Staged;

@@ -13,8 +13,8 @@ use regard_session::{PlotName, Room, Session};
 use regard_walkthrough::{Example, Quantity, Settings, StepKey, Walkthrough};
 
 use super::destination::Destination;
-use super::failure::{BadInput as _, Failure};
 use super::suggest;
+use crate::failure::{BadInput as _, Failure};
 use crate::host::Native;
 use crate::opened;
 use crate::say::tell;

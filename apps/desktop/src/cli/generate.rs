@@ -4,9 +4,10 @@ use anyhow::{Context as _, anyhow};
 use regard_models::{Model, Prepared, Sampler, Tokenizer};
 use serde::Serialize;
 
-use super::failure::{BadInput as _, Failure};
-use super::models::{Run, explained, open, run, working};
+use super::models::{Run, explained, run, working};
 use super::{Format, parse_count, print};
+use crate::failure::{BadInput as _, Failure};
+use crate::model_files;
 use crate::say::Data;
 
 /// Let a model continue a text
@@ -53,7 +54,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let Run { checkpoint, model, reading, changes } = args.run.read()?;
     allow(args.tokens, &model, &reading)?;
     let mut writing = model.write(&reading.input, args.tokens, &changes, sampler).bad_input()?;
-    let mut text = Text { model: &model, ids: Vec::new(), stream: Stream::default() };
+    let mut text = WrittenText { model: &model, ids: Vec::new(), stream: Stream::default() };
     while let Some(id) = working("writing", || writing.next()) {
         text.ids.push(id.map_err(|e| explained(e, &checkpoint)).bad_input()?);
         if args.format == Format::Text {
@@ -78,17 +79,20 @@ fn allow(count: usize, model: &Model, reading: &Prepared) -> Result<(), Failure>
     let [tokens, decoder_tokens] = reading.lengths();
     let written = if description.encoder.is_some() { decoder_tokens } else { tokens };
     let cache = description.cache_bytes(written.saturating_add(count));
-    open::allow("the run takes", description.run_bytes(reading.lengths(), 1).saturating_add(cache))
+    model_files::allow(
+        "the run takes",
+        description.run_bytes(reading.lengths(), 1).saturating_add(cache),
+    )
 }
 
 /// A text that the model is writing.
-struct Text<'m> {
+struct WrittenText<'m> {
     model: &'m Model,
     ids: Vec<u32>,
     stream: Stream,
 }
 
-impl Text<'_> {
+impl WrittenText<'_> {
     /// The text without the token that ends it. For a model without a tokenizer, the ids.
     fn all(&self) -> Result<String, Failure> {
         self.decode(self.ids())

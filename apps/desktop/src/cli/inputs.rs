@@ -9,8 +9,8 @@ use safetensors::Dtype;
 use safetensors::tensor::TensorView;
 
 use super::limits::{self, check_rows};
-use super::models::open;
 use super::tensors::{self, Tensor, TensorsOfFile};
+use crate::model_files;
 use crate::say::tell;
 
 const KNOWN: [&str; 9] =
@@ -34,7 +34,7 @@ impl AttendInputs {
     pub(crate) fn read(path: &Path, scores: bool) -> Result<Self> {
         let file = TensorsOfFile::read(path)?;
         let results = bytes_of_results(&file, scores)?;
-        open::allow("the results take", results).map_err(|failure| failure.error)?;
+        model_files::allow("the results take", results).map_err(|failure| failure.error)?;
         for (name, _) in file.shapes() {
             if !KNOWN.contains(&name.as_str()) {
                 tell(format_args!("note: tensor `{name}` is not used"));

@@ -4,8 +4,8 @@ use anyhow::{Context as _, anyhow};
 use clap::Command;
 use clap_mangen::Man;
 
-use super::failure::{BadInput as _, Failure};
 use super::{NAME, command, print, suggest};
+use crate::failure::{BadInput as _, Failure};
 use crate::say::{Data, tell};
 use crate::whole_file;
 

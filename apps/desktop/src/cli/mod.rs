@@ -7,7 +7,6 @@ mod completions;
 mod destination;
 mod embed;
 mod export;
-mod failure;
 mod generate;
 mod inputs;
 mod limits;
@@ -35,8 +34,8 @@ use regard_session::{Session, Start};
 use regard_walkthrough::{Example, Settings};
 use serde::Serialize;
 
-use self::failure::BadInput as _;
-pub(crate) use self::failure::Failure;
+use crate::failure::{BadInput as _, Failure};
+use crate::model_files;
 use crate::say::{Data, Printed, Text, tell};
 
 /// The program's name.
@@ -167,7 +166,7 @@ fn take_negative_numbers(command: clap::Command) -> clap::Command {
 
 /// The model that the window opens. An error in its files is reported here, before the window opens.
 fn model_to_show(name: &Path) -> Result<String, Failure> {
-    let checkpoint = models::open::checkpoint(name, false)?;
+    let checkpoint = model_files::checkpoint(name, false)?;
     regard_models::Description::of(&checkpoint).bad_input()?;
     let path = std::path::absolute(name).unwrap_or_default();
     let is_path = !crate::bundled::is_name(name) && path.exists();
@@ -179,7 +178,7 @@ fn window(
     file: Option<&Path>,
     compare: Option<&str>,
 ) -> Result<(), Failure> {
-    let model = file.filter(|path| !Session::is_named(path) && models::open::is_model(path));
+    let model = file.filter(|path| !Session::is_named(path) && model_files::is_model(path));
     let start = match (model, file) {
         (Some(name), _) => {
             let second = compare.map(|name| model_to_show(Path::new(name))).transpose()?;

@@ -11,9 +11,10 @@ use regard_models::{
 };
 use serde::Serialize;
 
-use super::failure::{BadInput as _, Failure};
 use super::models::open;
 use super::{Format, parse_count, print};
+use crate::failure::{BadInput as _, Failure};
+use crate::model_files;
 use crate::say::{Data, Text};
 
 /// The number of tokens of a run, if the user names none.
@@ -71,7 +72,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 
 /// Prints the description of a model.
 pub(crate) fn summarize(path: &Path) -> Result<(), Failure> {
-    show(&path.display().to_string(), &open::checkpoint(path, false)?, TOKENS, Format::Text)
+    show(&path.display().to_string(), &model_files::checkpoint(path, false)?, TOKENS, Format::Text)
 }
 
 fn show(name: &str, checkpoint: &Checkpoint, tokens: usize, format: Format) -> Result<(), Failure> {

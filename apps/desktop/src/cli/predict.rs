@@ -6,9 +6,10 @@ use anyhow::{Context as _, Result};
 use regard_models::{OutputHead, Place, Prepared, check_logits};
 use serde::Serialize;
 
-use super::failure::{BadInput as _, Failure};
-use super::models::{NO_LOGITS, Run, explained, open, run, shown, working};
+use super::models::{NO_LOGITS, Run, explained, run, shown, working};
 use super::{Format, parse_count};
+use crate::failure::{BadInput as _, Failure};
+use crate::model_files;
 
 /// Predict the next token
 ///
@@ -63,7 +64,7 @@ struct Next {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let run = args.run.read()?;
     let lengths = run.reading.lengths();
-    open::allow("the run takes", run.model.description().run_bytes(lengths, 1))?;
+    model_files::allow("the run takes", run.model.description().run_bytes(lengths, 1))?;
     let pools = matches!(run.model.description().head, OutputHead::Pooled { .. });
     let (mut next, mut lens, mut pooled) = Default::default();
     if pools && !args.lens {

@@ -6,9 +6,10 @@ use regard_figure::numbers;
 use regard_models::{HeadAddress, Rounded, Score, WhyHidden};
 use serde::Serialize;
 
-use super::failure::{BadInput as _, Failure};
-use super::models::{Run, open, run, shown, working};
+use super::models::{Run, run, shown, working};
 use super::{Format, parse_count};
+use crate::failure::{BadInput as _, Failure};
+use crate::model_files;
 
 /// Show how a head computes the weight of one query and one key
 ///
@@ -54,7 +55,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let lengths = run.reading.lengths();
     let kept = description.score_bytes(args.head, lengths);
     let needed = description.run_bytes(lengths, 1).saturating_add(kept);
-    open::allow("the run takes", needed)?;
+    model_files::allow("the run takes", needed)?;
     let score = || run.pass().score(&run.reading.input, args.head, args.query, args.key);
     let score = working("running the model", score).bad_input()?;
     let unfolded = unfolded(score, &run);

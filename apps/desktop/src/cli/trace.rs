@@ -10,10 +10,11 @@ use safetensors::Dtype;
 use safetensors::tensor::{TensorView, serialize};
 
 use super::destination::Destination;
-use super::failure::{BadInput as _, Failure};
-use super::models::{Run, open, run, working};
+use super::models::{Run, run, working};
 use super::suggest;
 use super::tensors::bytes;
+use crate::failure::{BadInput as _, Failure};
+use crate::model_files;
 
 /// The name in transformers of the output that does not consist of places.
 const LOGITS: &str = "logits";
@@ -51,7 +52,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let run = args.run.read_for(&to)?;
     let (description, reading) = (run.model.description(), &run.reading);
     let kept = Kept::named(&args.keep, description).bad_input()?;
-    open::allow("the run takes", kept.bytes(description, reading.lengths()))?;
+    model_files::allow("the run takes", kept.bytes(description, reading.lengths()))?;
     let outputs = working("running the model", || kept.values(&run)).bad_input()?;
     let metadata = metadata(reading, description, outputs.keys())?;
     let mut tensors = inputs(&reading.input, description);

@@ -19,7 +19,7 @@ use ureq::http::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, LOCATION};
 use ureq::{Agent, Body};
 
 use super::{CONFIG, Cache, INDEX, Repository, WEIGHTS};
-use crate::cli::Failure;
+use crate::failure::Failure;
 use crate::whole_file;
 
 const ENDPOINT: &str = "https://huggingface.co";

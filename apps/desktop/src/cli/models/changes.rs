@@ -12,9 +12,9 @@ use regard_models::{
     Which,
 };
 
-use super::super::failure::{BadInput as _, Failure};
 use super::super::tensors::{self, TensorsOfFile};
 use super::{input, numbers};
+use crate::failure::{BadInput as _, Failure};
 
 /// The changes. L is a layer and H a head, both from 0. For t5 and whisper, L is encoder.L, decoder.L or cross.L.
 #[derive(Debug, clap::Args)]

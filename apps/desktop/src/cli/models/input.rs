@@ -6,9 +6,9 @@ use anyhow::Result;
 use clap::ArgGroup;
 use regard_models::{Checkpoint, Decoded, Given, Model, Prepared, Preparer, ReadAs, Tokenizer};
 
-use super::super::failure::{BadInput as _, Failure};
 use super::super::suggest;
 use super::numbers;
+use crate::failure::{BadInput as _, Failure};
 use crate::say::tell;
 
 /// The input of a model, as options.

@@ -1,8 +1,8 @@
 use regard_models::{Change, Checkpoint, Model, Pass, Prepared};
 
 use super::super::destination::Destination;
-use super::super::failure::Failure;
 use super::{changes, input, open};
+use crate::failure::Failure;
 
 /// The model, its input and the changes, as options.
 #[derive(Debug, clap::Args)]

@@ -18,9 +18,10 @@ use regard_models::{
 use serde_json::{Map, Value, json};
 
 use super::destination::Destination;
-use super::failure::{BadInput as _, Failure};
 use super::models::{NO_LOGITS, changes, explained, input, open, working, working_on};
 use super::{Format, terminal};
+use crate::failure::{BadInput as _, Failure};
+use crate::model_files;
 
 /// Ablate each head, or patch each place, one at a time, and show the effect on a logit; or show what each part adds to it
 ///
@@ -132,7 +133,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let (checkpoint, model) = args.model.open()?;
     let reading = args.input.read(&checkpoint, &model)?;
     let measure = logit::parse(&args.logit, &model, &reading).bad_input()?;
-    open::allow("the run takes", model.description().run_bytes(reading.lengths(), 1))?;
+    model_files::allow("the run takes", model.description().run_bytes(reading.lengths(), 1))?;
     let asked = Asked { logit: &args.logit, checkpoint, model, reading, measure };
     if args.attribute_each_head {
         return asked.attribute(args.format, to);

@@ -7,8 +7,8 @@ use regard_kernels::Temperature;
 use regard_walkthrough::{Effective, Example, Inputs, Settings, Walkthrough, Without};
 use serde_json::json;
 
-use super::failure::{BadInput as _, Failure};
 use super::{print, terminal};
+use crate::failure::{BadInput as _, Failure};
 use crate::say::{Data, Text};
 
 /// Walk through an example, step by step, in the terminal
@@ -21,8 +21,8 @@ pub(crate) struct Args {
     example: Option<Example>,
 
     /// How to print it
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = WalkFormat::Text)]
+    format: WalkFormat,
 
     /// Divide the scores by T before softmax: 0 keeps the largest score alone, inf makes the weights uniform
     #[arg(long, value_name = "T", default_value = "1", requires = "example")]
@@ -39,7 +39,7 @@ pub(crate) struct Args {
 
 /// How a walkthrough is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum WalkFormat {
     /// Coloured heatmaps for the terminal.
     Text,
     /// Every number.
@@ -63,9 +63,9 @@ fn step_parser() -> impl TypedValueParser<Value = Without> {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let Some(example) = args.example else {
         return match args.format {
-            Format::Text => print(&Text(terminal::list_of_examples())),
-            Format::Json => print(&list_of_examples()?),
-            Format::Markdown => {
+            WalkFormat::Text => print(&Text(terminal::list_of_examples())),
+            WalkFormat::Json => print(&list_of_examples()?),
+            WalkFormat::Markdown => {
                 let what = "--format markdown needs an example; `regard walk` lists them";
                 Err(anyhow::anyhow!(what)).bad_input()
             }
@@ -74,11 +74,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let settings =
         Settings { temperature: args.temperature, causal: args.causal, without: args.without };
     check(example, &settings).bad_input()?;
-    if args.format == Format::Text {
+    if args.format == WalkFormat::Text {
         return show(example, &settings);
     }
     let walkthrough = Walkthrough::run(example, &settings).bad_input()?;
-    if args.format == Format::Markdown {
+    if args.format == WalkFormat::Markdown {
         return print(&Data::new(markdown::walkthrough(&walkthrough)?));
     }
     print(&Data::pretty_json(&walkthrough.to_json()).context("writing JSON")?)
