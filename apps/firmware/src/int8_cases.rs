@@ -9,7 +9,7 @@ use crate::memory::split;
 use crate::numbers::{INTEGERS, SCALES, SEEN, fill, integers, next};
 
 /// A pseudo-random attention: \[n_q, d_k\], \[n_k, d_k\], \[n_k, d_v\].
-pub(crate) struct Case {
+pub(crate) struct Int8Case {
     name: &'static str,
     pub(crate) shape: [usize; 4],
     /// The scores' factor, besides 1/√d_k.
@@ -18,16 +18,16 @@ pub(crate) struct Case {
     pub(crate) mask: Mask<'static>,
 }
 
-const fn case(name: &'static str, shape: [usize; 4], factor: f32) -> Case {
-    Case { name, shape, factor, temperature: Temperature::ONE, mask: Mask::NONE }
+const fn case(name: &'static str, shape: [usize; 4], factor: f32) -> Int8Case {
+    Int8Case { name, shape, factor, temperature: Temperature::ONE, mask: Mask::NONE }
 }
 
-const fn masked(name: &'static str, shape: [usize; 4], mask: Mask<'static>) -> Case {
-    Case { name, shape, factor: 2.0, temperature: Temperature::ONE, mask }
+const fn masked(name: &'static str, shape: [usize; 4], mask: Mask<'static>) -> Int8Case {
+    Int8Case { name, shape, factor: 2.0, temperature: Temperature::ONE, mask }
 }
 
-const fn at(name: &'static str, shape: [usize; 4], temperature: Temperature) -> Case {
-    Case { name, shape, factor: 1.0, temperature, mask: Mask::NONE }
+const fn at(name: &'static str, shape: [usize; 4], temperature: Temperature) -> Int8Case {
+    Int8Case { name, shape, factor: 1.0, temperature, mask: Mask::NONE }
 }
 
 const fn seen(rows: usize, cols: usize) -> Mask<'static> {
@@ -52,7 +52,7 @@ const fn window(left: usize, right: Option<usize>) -> Window {
 
 /// Shapes with and without whole words, and with more and fewer than 4 and 8 queries and 256 keys, where the loops differ. They
 /// lie in flash, because the smallest board's RAM has no room for them.
-pub(crate) static CASES: [Case; 24] = [
+pub(crate) static CASES: [Int8Case; 24] = [
     case("int8, plain", [13, 40, 16, 24], 1.0),
     case("int8, small", [5, 7, 5, 3], 1.0),
     case("int8, one column", [8, 9, 1, 1], 1.0),
@@ -122,7 +122,7 @@ fn robotics(line: &mut WriteLine<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-impl Case {
+impl Int8Case {
     fn run(&self, memory: &mut [f32], line: &mut WriteLine<'_>) -> Result<(), Error> {
         let [n_q, n_k, d_k, d_v] = self.shape;
         let attention =

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::error::counted;
 use super::select::{Layers, none, select};
 use super::source::{Entry, TensorFile};
-use super::tokens::{self, Found};
+use super::tokens::{self, FoundTokens};
 use super::values::{Batch, Values};
 use super::{Error, Opener, Progress};
 
@@ -384,14 +384,14 @@ fn shape_of_equals(layers: &[(&Entry, Batched)]) -> Result<Batched, Error> {
     }
 }
 
-pub(super) type Tokens = Option<Vec<Label>>;
+pub(super) type TokenLabels = Option<Vec<Label>>;
 
 /// The labels of the tokens found. Their numbers must match the queries and keys.
 pub(super) fn tokens_for(
     tensor: &str,
     shape: AttentionShape,
-    found: Found,
-) -> Result<(Tokens, Tokens), Error> {
+    found: FoundTokens,
+) -> Result<(TokenLabels, TokenLabels), Error> {
     let fit = |found: Option<(String, Vec<String>)>, axis, needed| match found {
         Some((place, tokens)) if tokens.len() != needed => {
             Err(Error::token_count(&place, tokens.len(), tensor, needed, axis))

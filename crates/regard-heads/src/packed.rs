@@ -38,9 +38,9 @@ impl Serialize for Bytes {
 
 impl<'de> Deserialize<'de> for Bytes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Taken;
+        struct BytesVisitor;
 
-        impl Visitor<'_> for Taken {
+        impl Visitor<'_> for BytesVisitor {
             type Value = Bytes;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -56,7 +56,7 @@ impl<'de> Deserialize<'de> for Bytes {
             }
         }
 
-        deserializer.deserialize_byte_buf(Taken)
+        deserializer.deserialize_byte_buf(BytesVisitor)
     }
 }
 
@@ -123,17 +123,17 @@ pub mod lists {
     use serde::{Deserialize, Serialize, Serializer};
 
     #[derive(Serialize)]
-    struct Given<'a>(#[serde(with = "super")] &'a Vec<f32>);
+    struct BorrowedList<'a>(#[serde(with = "super")] &'a Vec<f32>);
 
     #[derive(Deserialize)]
-    struct Taken(#[serde(with = "super")] Vec<f32>);
+    struct OwnedList(#[serde(with = "super")] Vec<f32>);
 
     /// Writes the lists.
     ///
     /// # Errors
     /// Those of the format.
     pub fn serialize<S: Serializer>(lists: &[Vec<f32>], serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(lists.iter().map(Given))
+        serializer.collect_seq(lists.iter().map(BorrowedList))
     }
 
     /// Reads the lists.
@@ -143,7 +143,7 @@ pub mod lists {
     pub fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Vec<Vec<f32>>, D::Error> {
-        let lists = Vec::<Taken>::deserialize(deserializer)?;
-        Ok(lists.into_iter().map(|Taken(list)| list).collect())
+        let lists = Vec::<OwnedList>::deserialize(deserializer)?;
+        Ok(lists.into_iter().map(|OwnedList(list)| list).collect())
     }
 }

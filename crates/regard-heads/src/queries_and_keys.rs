@@ -2,7 +2,7 @@ use std::path::Path;
 
 use regard_figure::Label;
 
-use super::maps::{self, Tokens};
+use super::maps::{self, TokenLabels};
 use super::select::{TOKENS, none};
 use super::source::{Entry, TensorFile};
 use super::values::{Batch, Values};
@@ -32,7 +32,7 @@ pub struct QueriesAndKeys {
     queries: Tensor,
     /// `None` if `queries` holds both.
     keys: Option<Tensor>,
-    names: [Tokens; 2],
+    names: [TokenLabels; 2],
 }
 
 /// The first entry of the batch, \[heads, tokens, dim\].

@@ -18,8 +18,8 @@ pub(super) struct TensorFile {
 }
 
 enum Container {
-    Plain(Bytes),
-    Zip(ZipArchive<BufReader<Bytes>>),
+    Plain(ByteStream),
+    Zip(ZipArchive<BufReader<ByteStream>>),
 }
 
 /// An open file: bytes that can be read from any position.
@@ -43,7 +43,7 @@ pub fn from_disk(path: &Path) -> io::Result<Box<dyn Stream>> {
     Ok(Box::new(File::open(path)?))
 }
 
-type Bytes = Box<dyn Stream>;
+type ByteStream = Box<dyn Stream>;
 
 /// A tensor as its header describes it. A plain file is known to have room for its numbers; a compressed file may
 /// still be too short.
@@ -86,7 +86,7 @@ impl TensorFile {
     }
 
     /// The first bytes tell the kind of file.
-    fn new(mut file: Bytes, len: u64, name: &str) -> Result<Self, Error> {
+    fn new(mut file: ByteStream, len: u64, name: &str) -> Result<Self, Error> {
         let mut start = Vec::new();
         (&mut file).take(6).read_to_end(&mut start)?;
         file.rewind()?;
@@ -99,7 +99,7 @@ impl TensorFile {
         }
     }
 
-    fn safetensors(mut file: Bytes, file_len: u64) -> Result<Self, Error> {
+    fn safetensors(mut file: ByteStream, file_len: u64) -> Result<Self, Error> {
         let format = |e| Error::format("safetensors", &e);
         let header = Header::read(&mut file, Some(file_len), &mut Budget::default());
         let header = header.map_err(format)?;
@@ -124,7 +124,7 @@ impl TensorFile {
         Ok(Self { container: Container::Plain(file), entries, metadata })
     }
 
-    fn npy(mut file: Bytes, len: u64, name: String) -> Result<Self, Error> {
+    fn npy(mut file: ByteStream, len: u64, name: String) -> Result<Self, Error> {
         let header = npy::read_header(&mut file).map_err(|e| Error::format("npy", &e))?;
         let found = len.saturating_sub(header.len as u64);
         let place = Place::At(header.len as u64);
@@ -133,7 +133,7 @@ impl TensorFile {
         Ok(Self { container: Container::Plain(file), entries: vec![entry], metadata: Vec::new() })
     }
 
-    fn npz(file: Bytes, file_len: u64) -> Result<Self, Error> {
+    fn npz(file: ByteStream, file_len: u64) -> Result<Self, Error> {
         let format = |reason: &dyn ToString| Error::format("npz", reason);
         let mut archive = ZipArchive::new(BufReader::new(file)).map_err(|e| format(&e))?;
         let mut entries = Vec::new();

@@ -35,7 +35,7 @@ pub struct Survey {
 }
 
 /// The results of one pass over a head.
-struct Found {
+struct HeadSums {
     sums: Sums,
     thumbnail: Vec<f32>,
     /// The number of rows that contain NaN, that are not weights, and that do not sum to 1.
@@ -57,7 +57,7 @@ impl Survey {
         let earlier = tokens.map(|tokens| Earlier::new(tokens.iter().map(|t| t.raw.as_str())));
         let ids: Vec<HeadId> = shape.ids().collect();
         let done = AtomicUsize::new(0);
-        let found: Vec<Found> = ids
+        let found: Vec<HeadSums> = ids
             .into_par_iter()
             .map(|id| {
                 let found = measured(maps, id, factors, earlier.as_ref());
@@ -139,7 +139,7 @@ fn measured(
     id: HeadId,
     factors: [usize; 2],
     earlier: Option<&Earlier>,
-) -> Found {
+) -> HeadSums {
     let mut pool = (factors != [1, 1]).then(|| Pool::new(factors, maps.shape().keys));
     let mut sums = Sums::default();
     let mut odd = [0; 3];
@@ -155,10 +155,10 @@ fn measured(
             pool.add(&row);
         }
     }
-    Found { sums, thumbnail: pool.map_or_else(Vec::new, Pool::finish), odd }
+    HeadSums { sums, thumbnail: pool.map_or_else(Vec::new, Pool::finish), odd }
 }
 
-fn warnings(maps: &AttentionMaps, found: &[Found]) -> Vec<Warning> {
+fn warnings(maps: &AttentionMaps, found: &[HeadSums]) -> Vec<Warning> {
     let odd = |kind: usize| {
         let rows: usize = found.iter().map(|f| f.odd[kind]).sum();
         let mut heads = maps.shape().ids().zip(found).filter(|(_, f)| f.odd[kind] > 0);

@@ -9,7 +9,7 @@ use super::{AttentionShape, Error, Opener};
 
 /// The tokens of the file, each list with the place where it was found.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct FoundTokens {
     pub(super) queries: Option<(String, Vec<String>)>,
     pub(super) keys: Option<(String, Vec<String>)>,
 }
@@ -27,13 +27,13 @@ pub(super) fn find(
     attention: &str,
     shape: AttentionShape,
     entry: usize,
-) -> Result<Found, Error> {
+) -> Result<FoundTokens, Error> {
     let own = beside.map(|(open, path)| in_own_file(open, path, entry));
     if let Some(found) = own.transpose()?.flatten() {
         return Ok(found);
     }
     let metadata = core::mem::take(&mut source.metadata);
-    let in_metadata = Found::by_name(|name| {
+    let in_metadata = FoundTokens::by_name(|name| {
         let find = |name: &str| metadata.iter().find(|(key, _)| key == name);
         let own = find(&format!("{attention}.{name}"));
         let Some((key, text)) = own.or_else(|| find(name)) else { return Ok(None) };
@@ -44,20 +44,20 @@ pub(super) fn find(
     if let Some(found) = in_metadata {
         return Ok(found);
     }
-    let found = Found::by_name(|name| strings(source, name, attention, shape, entry))?;
+    let found = FoundTokens::by_name(|name| strings(source, name, attention, shape, entry))?;
     Ok(found.unwrap_or_default())
 }
 
 /// The tokens in a file of their own, beside the attention file.
-fn in_own_file(open: &Opener<'_>, path: &Path, entry: usize) -> Result<Option<Found>, Error> {
+fn in_own_file(open: &Opener<'_>, path: &Path, entry: usize) -> Result<Option<FoundTokens>, Error> {
     let json = path.with_extension("tokens.json");
     if let Some(text) = read(open, &json)? {
         let place = json.display().to_string();
         let value: Value = serde_json::from_str(&text).map_err(|e| Error::tokens(&place, &e))?;
         return if value.is_array() {
-            Ok(Some(Found::both(&place, list(&place, &value, entry)?)))
+            Ok(Some(FoundTokens::both(&place, list(&place, &value, entry)?)))
         } else {
-            let found = Found::by_name(|name| {
+            let found = FoundTokens::by_name(|name| {
                 Ok(value
                     .get(name)
                     .map(|v| list(&place, v, entry))
@@ -72,12 +72,12 @@ fn in_own_file(open: &Opener<'_>, path: &Path, entry: usize) -> Result<Option<Fo
     let plain = path.with_extension("tokens.txt");
     if let Some(text) = read(open, &plain)? {
         let tokens = text.lines().map(str::to_owned).collect();
-        return Ok(Some(Found::both(&plain.display().to_string(), tokens)));
+        return Ok(Some(FoundTokens::both(&plain.display().to_string(), tokens)));
     }
     Ok(None)
 }
 
-impl Found {
+impl FoundTokens {
     fn both(place: &str, tokens: Vec<String>) -> Self {
         let found = Some((place.to_owned(), tokens));
         Self { queries: found.clone(), keys: found }

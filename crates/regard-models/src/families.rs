@@ -4,7 +4,7 @@
 //! [`Config::decoder`] reads them all. A family costs its row, the names of its tensors (`weights/names.json`), the defaults of
 //! its class (`config/defaults.py`) and its golden model. What no setting says is the row's function `also`.
 
-use crate::config::{Config, GgufConfig, towers};
+use crate::config::{Config, GgufConfig};
 use crate::{
     Activation, ClassPosition, Cubic, Description, Error, NormKind, OutputHead, Patches, Placement,
     QkNorm,
@@ -42,7 +42,7 @@ pub(crate) struct Family {
     pub(crate) sinks: bool,
     pub(crate) positions: Positions,
     pub(crate) windows: Windows,
-    pub(crate) experts: Experts,
+    pub(crate) experts: ExpertKind,
     /// The layer before the head of a model that classifies texts or images, and the position that it reads.
     pub(crate) classes: Classes,
     /// The position that a model without a head reads for a vector of the whole input.
@@ -142,7 +142,7 @@ pub(crate) enum Slide {
 
 /// The kind of a family's experts.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Experts {
+pub(crate) enum ExpertKind {
     None,
     /// Those of Qwen's mixtures: some layers may have none.
     Sparse,
@@ -211,7 +211,7 @@ const DECODER: Family = Family {
     sinks: false,
     positions: Positions::Rotary(ROPE),
     windows: NO_WINDOWS,
-    experts: Experts::None,
+    experts: ExpertKind::None,
     classes: Classes::Last,
     pooled: None,
     caps: false,
@@ -342,7 +342,12 @@ pub(crate) static FAMILIES: &[Family] = &[
         }),
         ..GPT
     },
-    Family { name: "llama", gguf: Some((&["llama"], "gguf neighbours")), biases: BY_FLAGS, ..DECODER },
+    Family {
+        name: "llama",
+        gguf: Some((&["llama"], "gguf neighbours")),
+        biases: BY_FLAGS,
+        ..DECODER
+    },
     Family {
         name: "mistral",
         biases: [Flag::No; 3],
@@ -381,7 +386,7 @@ pub(crate) static FAMILIES: &[Family] = &[
         gguf: Some((&["qwen3moe"], "gguf")),
         qk_norm: Some(QkNorm::Head),
         windows: Windows { flag: Some("use_sliding_window"), slide: Slide::All, ..NO_WINDOWS },
-        experts: Experts::Sparse,
+        experts: ExpertKind::Sparse,
         ..DECODER
     },
     Family {
@@ -397,7 +402,7 @@ pub(crate) static FAMILIES: &[Family] = &[
             ..ROPE
         }),
         windows: Windows { slide: Slide::AllButLast(2, None), ..BY_TYPE },
-        experts: Experts::Clamped,
+        experts: ExpertKind::Clamped,
         ..DECODER
     },
     Family {
@@ -578,7 +583,7 @@ pub(crate) static FAMILIES: &[Family] = &[
         biases: [Flag::No; 3],
         positions: Positions::Rotary(Rope { bases: &[("rope_theta", 1_000_000.0)], ..ROPE }),
         windows: Windows { slide: Slide::All, ..NO_WINDOWS },
-        experts: Experts::All,
+        experts: ExpertKind::All,
         ..DECODER
     },
     Family {
@@ -593,7 +598,7 @@ pub(crate) static FAMILIES: &[Family] = &[
         name: "olmoe",
         gguf: Some((&["olmoe"], "gguf")),
         qk_norm: Some(QkNorm::Heads),
-        experts: Experts::All,
+        experts: ExpertKind::All,
         also: |config, description| config.olmo(description),
         also_gguf: |_, description| GgufConfig::shares_of_all(description),
         ..DECODER
@@ -614,7 +619,7 @@ pub(crate) static FAMILIES: &[Family] = &[
         gguf: Some((&["qwen2moe"], "gguf")),
         biases: [Flag::Key("qkv_bias"), Flag::No, Flag::No],
         windows: Windows { slide: Slide::OddBefore("max_window_layers"), ..QWEN_WINDOWS },
-        experts: Experts::Sparse,
+        experts: ExpertKind::Sparse,
         also_gguf: |_, description| GgufConfig::shares_of_all(description),
         ..DECODER
     },
@@ -625,7 +630,7 @@ pub(crate) static FAMILIES: &[Family] = &[
         norm: (NormKind::Layer, "rms_norm_eps"),
         positions: Positions::Rotary(Rope { bases: &[("rope_theta", 1_000_000.0)], ..ROPE }),
         windows: Windows { slide: Slide::All, ..NO_WINDOWS },
-        experts: Experts::Near,
+        experts: ExpertKind::Near,
         also: |config, description| config.phimoe(description),
         ..DECODER
     },
@@ -941,7 +946,7 @@ impl Family {
 
     /// The names of the families that files in a folder have, in words.
     pub(crate) fn known() -> String {
-        in_words(FAMILIES.iter().map(|family| family.name).chain(towers::FAMILIES))
+        in_words(FAMILIES.iter().map(|family| family.name).chain(crate::towers::FAMILIES))
     }
 
     /// The names of the architectures that GGUF files have, in words.

@@ -32,6 +32,7 @@ mod reading;
 mod study;
 mod tensor;
 mod tokenizer;
+mod towers;
 mod weights;
 mod write;
 

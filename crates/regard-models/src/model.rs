@@ -13,7 +13,7 @@ use regard::Linear;
 use crate::change::Plan;
 use crate::forward::{Hook, Memory, Rows, Runner, Streams, normed, product};
 use crate::place::{Keep, named};
-use crate::weights::{Part, Tokens, Weights};
+use crate::weights::{Parameter, TokenEmbedding, Weights};
 use crate::{
     Change, Checkpoint, ClassPosition, Description, Error, HeadAddress, Input, OutputHead, Place,
     Tokenizer, Trace, Values, Which,
@@ -70,7 +70,7 @@ impl Model {
             (tokenizer, weights)
         });
         let (weights, tokenizer) = (weights?, tokenizer.map_err(|e| e.to_string()));
-        description.tied &= matches!(weights.tokens, Tokens::Tied(_));
+        description.tied &= matches!(weights.tokens, TokenEmbedding::Tied(_));
         let (places, memory) = (description.named_places(), Memory::default());
         Ok(Self { description, places, weights, tokenizer, memory })
     }
@@ -160,15 +160,15 @@ impl Model {
         };
         let vector = |data: &[f32]| Values { shape: vec![data.len()], data: data.to_vec() };
         Ok(match self.weights.part(name) {
-            Some(Part::Norm(norm)) if is_bias => norm.beta().map(vector),
-            Some(Part::Norm(norm)) => Some(vector(norm.gamma())),
-            Some(Part::Linear(linear)) if is_bias => linear.bias().map(vector),
-            Some(Part::Linear(linear)) => {
+            Some(Parameter::Norm(norm)) if is_bias => norm.beta().map(vector),
+            Some(Parameter::Norm(norm)) => Some(vector(norm.gamma())),
+            Some(Parameter::Linear(linear)) if is_bias => linear.bias().map(vector),
+            Some(Parameter::Linear(linear)) => {
                 let rows: Vec<u32> = (0..linear.outputs() as u32).collect();
                 let data = regard::Embedding::tied_to(linear).forward(&rows)?.into_vec();
                 Some(Values { shape: vec![linear.outputs(), linear.inputs()], data })
             }
-            Some(Part::Table(table)) if !is_bias => {
+            Some(Parameter::Table(table)) if !is_bias => {
                 Some(Values { shape: table.shape().to_vec(), data: table.to_f32() })
             }
             _ => None,

@@ -13,7 +13,7 @@ use crate::work::Once;
 pub(crate) struct Dialog {
     /// The command that needs the file.
     pub(crate) command: Command,
-    words: Words,
+    words: DialogWords,
     path: String,
     refusal: Option<String>,
     /// Whether it has not been shown yet.
@@ -23,7 +23,7 @@ pub(crate) struct Dialog {
 }
 
 #[derive(Clone, Copy)]
-struct Words {
+struct DialogWords {
     /// The button.
     act: &'static str,
     /// The initial name.
@@ -31,7 +31,7 @@ struct Words {
     extensions: &'static [&'static str],
 }
 
-impl Words {
+impl DialogWords {
     fn of(command: Command) -> Option<Self> {
         let (act, name, extensions): (_, _, &[&str]) = match command {
             Command::OpenSession => ("Open", "session.regard.json", &["json"]),
@@ -59,7 +59,7 @@ const MATRIX: [&str; 6] = ["svg", "png", "html", "csv", "npy", "safetensors"];
 impl Dialog {
     /// Asks for the file of a command, starting in the host's folder. `None` for a command that needs no file.
     pub(crate) fn new(host: &dyn Host, command: Command) -> Option<Self> {
-        let words = Words::of(command)?;
+        let words = DialogWords::of(command)?;
         let path = host.folder().join(words.name).display().to_string();
         Some(Self { command, words, path, refusal: None, is_new: true, browsing: None })
     }
@@ -79,7 +79,7 @@ impl Dialog {
                 self.path = path.display().to_string();
             }
         }
-        let Words { act, name, extensions } = self.words;
+        let DialogWords { act, name, extensions } = self.words;
         let heading = match self.command {
             Command::ExportPlot(_) => "Export curves".to_owned(),
             command => command.name(),

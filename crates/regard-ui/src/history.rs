@@ -14,13 +14,13 @@ const MOST: usize = 200;
 /// egui's `Undoer` compares whole states by time. Here a change ends when the pointer is released, undo changes only the room that
 /// is open, and letters that are typed in sequence are one change.
 pub(crate) struct History {
-    rooms: [Steps; 3],
+    rooms: [UndoSteps; 3],
     /// The room that was noted last.
     room: Room,
 }
 
 /// The changes of a room: those that can be undone, the present choices, and those that can be made again.
-struct Steps {
+struct UndoSteps {
     past: Vec<Step>,
     present: Session,
     future: Vec<Step>,
@@ -35,7 +35,7 @@ impl History {
     pub(crate) fn new(session: &Session) -> Self {
         let steps = |room| {
             let (present, is_typing) = (session.choices(room), false);
-            Steps { past: Vec::new(), present, future: Vec::new(), is_typing }
+            UndoSteps { past: Vec::new(), present, future: Vec::new(), is_typing }
         };
         Self { rooms: Room::ALL.map(steps), room: session.room }
     }
@@ -72,7 +72,7 @@ impl History {
 
     /// The names of the changes of a room that undo and redo would take back and make again.
     pub(crate) fn names(&self, room: Room) -> [Option<&str>; 2] {
-        let Steps { past, future, .. } = &self.rooms[room as usize];
+        let UndoSteps { past, future, .. } = &self.rooms[room as usize];
         [past, future].map(|steps| Some(&*steps.last()?.0))
     }
 
@@ -80,7 +80,7 @@ impl History {
     pub(crate) fn go(&mut self, session: &mut Session, back: bool) {
         let steps = &mut self.rooms[session.room as usize];
         steps.is_typing = false;
-        let Steps { past, present, future, .. } = steps;
+        let UndoSteps { past, present, future, .. } = steps;
         let (from, to) = if back { (past, future) } else { (future, past) };
         if let Some(Step(name, choices)) = from.pop() {
             to.push(Step(name, core::mem::replace(present, choices)));

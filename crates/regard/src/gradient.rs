@@ -149,14 +149,14 @@ impl Attention<'_> {
         let width = d_k.saturating_mul(2).saturating_add(d_v.saturating_mul(3));
         let multiply_adds = saturating_product(&[batch, heads, n_q, n_k, width]);
         let threads = if bias.is_some() { Threads::ONE } else { Threads::current() };
-        let scratch = Memory::len(n_q, n_k, d_k, d_v);
+        let scratch = JobMemory::len(n_q, n_k, d_k, d_v);
         threads.for_each(
             jobs,
             multiply_adds,
             scratch,
             |scratch, (entry, kv_head, query, mut sums)| {
                 let (k, v) = (k.head(entry, kv_head)?, v.head(entry, kv_head)?);
-                let mut memory = Memory::of(scratch, n_q, k, v);
+                let mut memory = JobMemory::of(scratch, n_q, k, v);
                 for (member, d_query) in query.chunks_mut((n_q * d_k).max(1)).enumerate() {
                     let head = kv_head * group + member;
                     let (q, token) = (q.head(entry, head)?, (entry * heads + head) * n_q);
@@ -175,7 +175,7 @@ impl Attention<'_> {
                         let within = mask.seen(rows, span.len());
                         let seen = span.start + within.start..span.start + within.end;
                         let of_block = (token + first) * d_v..(token + first + rows) * d_v;
-                        let block = Block {
+                        let block = QueryBlock {
                             kernel: self.describe(
                                 mask.columns(within.start, within.len(), rows, span.len()),
                                 head,
@@ -239,7 +239,7 @@ struct Sums<'a> {
 }
 
 /// Consecutive queries of a head, and the keys that some of them may see.
-struct Block<'a> {
+struct QueryBlock<'a> {
     kernel: Kernel<'a>,
     attention: &'a Attention<'a>,
     inverse_temperature: f32,
@@ -251,7 +251,7 @@ struct Block<'a> {
     seen: Range<usize>,
 }
 
-impl Block<'_> {
+impl QueryBlock<'_> {
     /// Writes the gradient of the queries, and adds to the other gradients. Returns the gradient of the scores after the mask,
     /// \[rows, keys seen\].
     fn backward<'m>(
@@ -259,10 +259,10 @@ impl Block<'_> {
         d_query: &mut [f32],
         member: usize,
         sums: &mut Sums<'_>,
-        memory: &'m mut Memory<'_>,
+        memory: &'m mut JobMemory<'_>,
     ) -> Result<&'m [f32], Error> {
         let ((rows, d_k), n_k, d_v) = (self.q.shape(), self.seen.len(), self.out.cols());
-        let Memory { pairs, row, product, q, d_out, kernel, keys, values } = memory;
+        let JobMemory { pairs, row, product, q, d_out, kernel, keys, values } = memory;
         let [weights, d_scores, d_dots, transposed] =
             pairs.each_mut().map(|memory| &mut memory[..rows * n_k]);
         let of_keys = |width: usize| self.seen.start * width..self.seen.end * width;
@@ -349,7 +349,7 @@ impl Block<'_> {
 }
 
 /// The scratch memory of a job, divided into parts.
-struct Memory<'m> {
+struct JobMemory<'m> {
     /// Four matrices \[BLOCK, n_k\].
     pairs: [&'m mut [f32]; 4],
     /// The scores of a query, and of its sink.
@@ -365,7 +365,7 @@ struct Memory<'m> {
     values: &'m [f32],
 }
 
-impl<'m> Memory<'m> {
+impl<'m> JobMemory<'m> {
     /// The number of elements of all parts.
     fn len(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
         let rows = BLOCK.min(n_q);

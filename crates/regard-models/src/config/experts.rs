@@ -15,14 +15,14 @@ impl hugging_face::Config<'_> {
     /// In Qwen 3's mixtures every `decoder_sparse_step`th layer has experts, but for those that `mlp_only_layers` lists.
     pub(super) fn experts(&self, layers: usize) -> Result<Option<Experts>, Error> {
         let kind = self.row.experts;
-        if kind == families::Experts::None {
+        if kind == families::ExpertKind::None {
             return Ok(None);
         }
         let mut experts = Experts {
             layers: vec![true; layers],
             count: match self.optional("num_local_experts")? {
                 Some(count) => count,
-                None if kind != families::Experts::Clamped => self.size("num_experts")?,
+                None if kind != families::ExpertKind::Clamped => self.size("num_experts")?,
                 None => return Ok(None),
             },
             used: self.size("num_experts_per_tok")?,
@@ -32,7 +32,7 @@ impl hugging_face::Config<'_> {
             near: None,
             shared: None,
         };
-        if kind == families::Experts::Clamped {
+        if kind == families::ExpertKind::Clamped {
             experts.hidden = self.size("intermediate_size")?;
             let number = |key: &str| self.number(key).map(|x| x as f32);
             let gate =
@@ -40,7 +40,7 @@ impl hugging_face::Config<'_> {
             experts.gate = Some(gate);
             return Ok(Some(experts));
         }
-        if kind == families::Experts::Near {
+        if kind == families::ExpertKind::Near {
             let near = 2.0 * self.number("router_jitter_noise")?;
             experts.near = Some(near);
             if experts.used != 2 {
@@ -48,7 +48,7 @@ impl hugging_face::Config<'_> {
                 return Err(self.wrong(format!("num_experts_per_tok is {found}; only 2 is known")));
             }
         }
-        if matches!(kind, families::Experts::All | families::Experts::Near) {
+        if matches!(kind, families::ExpertKind::All | families::ExpertKind::Near) {
             experts.hidden = self.size("intermediate_size")?;
             experts.normalized = self.flag_or("norm_topk_prob", true)?;
             return Ok(Some(experts));
@@ -81,7 +81,7 @@ impl gguf::Config<'_> {
             return Ok(None);
         };
         let near = default(self.row.name, "router_jitter_noise").and_then(Value::as_f64);
-        let near = near.filter(|_| self.row.experts == families::Experts::Near);
+        let near = near.filter(|_| self.row.experts == families::ExpertKind::Near);
         let own = self.optional("expert_feed_forward_length");
         let router = |layer| format!("blk.{layer}.ffn_gate_inp.weight");
         Ok(Some(Experts {
@@ -92,7 +92,7 @@ impl gguf::Config<'_> {
             used: self.size("expert_used_count")?,
             hidden: own.unwrap_or(hidden),
             normalized: true,
-            gate: (self.row.experts == families::Experts::Clamped).then_some(GATE),
+            gate: (self.row.experts == families::ExpertKind::Clamped).then_some(GATE),
             near: near.map(|noise| 2.0 * noise),
             shared: self.optional("expert_shared_feed_forward_length"),
         }))

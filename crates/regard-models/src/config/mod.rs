@@ -5,7 +5,6 @@ mod gguf;
 mod hugging_face;
 mod hybrid;
 mod rope;
-pub(crate) mod towers;
 
 use std::collections::BTreeSet;
 use std::path::Path;

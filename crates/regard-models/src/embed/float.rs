@@ -6,7 +6,7 @@ use regard_kernels::{PANEL_COLUMNS, pack_panel, packed_len};
 
 use super::source::{self, Content, Parts, Table};
 use super::{Stored, check};
-use crate::weights::{Layer, Tokens};
+use crate::weights::{Layer, TokenEmbedding};
 use crate::{Activation, Error, ImageProcessor, Model, OutputHead, Placement, Tensor};
 
 /// All tensors, one after another, and the place of each.
@@ -34,12 +34,14 @@ impl Tensors {
         let head = all.linear(head_layer)?;
         let positions = positions(model, context);
         let tokens = match &weights.tokens {
-            Tokens::Rows(table) => all.matrix(&table.to_f32(), width, description.vocabulary),
+            TokenEmbedding::Rows(table) => {
+                all.matrix(&table.to_f32(), width, description.vocabulary)
+            }
             // The head has the same matrix, and comes first.
-            Tokens::Tied(_) => {
+            TokenEmbedding::Tied(_) => {
                 format!("matrix(0, {}, {})", head_layer.inputs(), head_layer.outputs())
             }
-            Tokens::Patches(projection) => all.linear(projection)?,
+            TokenEmbedding::Patches(projection) => all.linear(projection)?,
         };
         let positions = if positions.is_empty() { "&[]".into() } else { all.vector(&positions) };
         let mut layers = String::new();
@@ -228,7 +230,7 @@ pub(super) fn positions(model: &Model, context: usize) -> Vec<f32> {
     };
     let mut rows = vec![0.0; context * description.width];
     table.widen(learned.first, &mut rows);
-    if let Tokens::Patches(_) = weights.tokens {
+    if let TokenEmbedding::Patches(_) = weights.tokens {
         let class = weights.types.as_ref().map(Tensor::to_f32).unwrap_or_default();
         for (x, class) in rows.iter_mut().zip(class) {
             *x += class;

@@ -13,15 +13,13 @@
 use core::cell::OnceCell;
 
 use regard::Linear;
-use regard_embed::{
-    Hidden, Image, Memory, ModelShape, Temperature, Text, Tokens as TokensOf, Weights, int8,
-};
+use regard_embed::{Hidden, Image, Memory, ModelShape, Temperature, Text, Tokens, Weights, int8};
 
 use super::check::function;
 use super::float::{self, positions, rotary, rows};
 use super::ranges::{POOLED, Ranges};
 use super::source::{self, Content, Parts, Table};
-use crate::weights::{Layer, Tokens};
+use crate::weights::{Layer, TokenEmbedding};
 use crate::{Activation, Error, ImageProcessor, Input, Model, Patches, Placement};
 
 /// The bits after the point of gates and of their factors.
@@ -90,23 +88,23 @@ pub(super) fn bytes(model: &Model, context: usize) -> usize {
 
 /// The numbers of a model in integers.
 #[derive(Debug, Default)]
-pub(super) struct Shelves {
-    bytes: Shelf<i8>,
-    words: Shelf<i32>,
-    angles: Shelf<i16>,
+pub(super) struct Arenas {
+    bytes: Arena<i8>,
+    words: Arena<i32>,
+    angles: Arena<i16>,
 }
 
 /// Lists of numbers that stay where they are while others are added.
 #[derive(Debug)]
-struct Shelf<T>(OnceCell<(Vec<T>, Box<Self>)>);
+struct Arena<T>(OnceCell<(Vec<T>, Box<Self>)>);
 
-impl<T> Default for Shelf<T> {
+impl<T> Default for Arena<T> {
     fn default() -> Self {
         Self(OnceCell::new())
     }
 }
 
-impl<T> Shelf<T> {
+impl<T> Arena<T> {
     fn put(&self, list: Vec<T>) -> &[T] {
         let mut last = self;
         while let Some((_, next)) = last.0.get() {
@@ -119,7 +117,7 @@ impl<T> Shelf<T> {
 /// The vectors of the tokens, or what the projection of patches needs.
 #[derive(Debug)]
 enum InputOf<'a> {
-    Tokens(TokensOf<'a, int8::Integers<'a>>),
+    Tokens(Tokens<'a, int8::Integers<'a>>),
     Text(Text<'a, int8::Integers<'a>>),
     Image { projection: int8::Linear<'a>, positions: &'a [i32], patches: Patches },
 }
@@ -147,13 +145,13 @@ impl<'a> Quantized<'a> {
         model: &Model,
         context: usize,
         ranges: &Ranges,
-        shelves: &'a Shelves,
+        shelves: &'a Arenas,
     ) -> Result<Self, Error> {
         let (description, weights) = (model.description(), model.weights());
         let (block, width) = (&description.stack.block, description.width);
         let after = block.placement == Placement::After;
         let unit = ranges.unit(ROOM / MOST, if after { sums(model, context) } else { 0.0 });
-        let Shelves { bytes, words, angles } = shelves;
+        let Arenas { bytes, words, angles } = shelves;
         let round = Rounding { bytes, words, unit };
         let none = || Error::Unsupported("the model has no head".into());
         let head_layer = weights.head.as_ref().ok_or_else(none)?;
@@ -185,7 +183,7 @@ impl<'a> Quantized<'a> {
         let kind = kind.map(|x| integer(f64::from(x) / unit, "the type of tokens"));
         let kind = words.put(kind.collect::<Result<_, _>>()?);
         let tokens = |embedding| {
-            let tokens = TokensOf { embedding, positions, rotary };
+            let tokens = Tokens { embedding, positions, rotary };
             if description.stack.causal {
                 return InputOf::Tokens(tokens);
             }
@@ -194,14 +192,14 @@ impl<'a> Quantized<'a> {
             InputOf::Text(Text { tokens, kind, norm })
         };
         let input = match &weights.tokens {
-            Tokens::Rows(table) => tokens(round.table(&table.to_f32(), width, None)),
+            TokenEmbedding::Rows(table) => tokens(round.table(&table.to_f32(), width, None)),
             // The head has the same rows.
-            Tokens::Tied(_) => {
+            TokenEmbedding::Tied(_) => {
                 let bias = head_layer.bias().unwrap_or_default();
                 let bias = |row: usize| bias.get(row).map_or(0.0, |x| f64::from(*x) / last);
                 tokens(round.table(&rows(head_layer)?, width, Some((head.weight, &bias))))
             }
-            Tokens::Patches(projection) => {
+            TokenEmbedding::Patches(projection) => {
                 let patches = description.embedding.patches.ok_or_else(none)?;
                 let projection = round.linear(projection, &channels, unit)?;
                 InputOf::Image { projection, positions, patches }
@@ -273,7 +271,7 @@ impl<'a> Quantized<'a> {
 
     /// The source and the constants of the crate.
     pub(super) fn content(&self, samples: Option<&ImageProcessor>) -> Content {
-        let mut all = Constants::default();
+        let mut all = Tables::default();
         let head = all.linear(&self.head);
         let input = match &self.input {
             InputOf::Tokens(tokens) => all.tokens(tokens, self.head.weight),
@@ -331,13 +329,13 @@ const fn attention(query: f32, key: f32, value: f32, output: f32, scale: f32) ->
 
 /// The tables while they are written.
 #[derive(Debug, Default)]
-struct Constants {
+struct Tables {
     bytes: Vec<i8>,
     words: Vec<i32>,
     angles: Vec<i16>,
 }
 
-impl Constants {
+impl Tables {
     fn bytes(&mut self, numbers: &[i8]) -> String {
         source::place("bytes(", &mut self.bytes, numbers)
     }
@@ -355,8 +353,8 @@ impl Constants {
     }
 
     /// The vectors of tokens and positions. The rows of a tied head, `head`, are the first that are written.
-    fn tokens(&mut self, tokens: &TokensOf<'_, int8::Integers<'_>>, head: &[i8]) -> String {
-        let TokensOf { embedding, positions, rotary } = tokens;
+    fn tokens(&mut self, tokens: &Tokens<'_, int8::Integers<'_>>, head: &[i8]) -> String {
+        let Tokens { embedding, positions, rotary } = tokens;
         let rows = if core::ptr::eq(embedding.rows, head) {
             format!("bytes(0, {})", embedding.rows.len())
         } else {
@@ -444,9 +442,9 @@ fn activation_of(activation: Activation, scale: f64) -> int8::Activation {
 fn sums(model: &Model, context: usize) -> f64 {
     let most = |numbers: &[f32]| numbers.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
     let tokens = match &model.weights().tokens {
-        Tokens::Rows(table) => most(&table.to_f32()),
+        TokenEmbedding::Rows(table) => most(&table.to_f32()),
         // A model of images, and a decoder's tied table, have no norm of these sums.
-        Tokens::Tied(_) | Tokens::Patches(_) => 0.0,
+        TokenEmbedding::Tied(_) | TokenEmbedding::Patches(_) => 0.0,
     };
     f64::from(tokens + most(&positions(model, context)) + most(&float::kind(model)))
 }
@@ -462,8 +460,8 @@ fn scales_of_attention(ranges: &Ranges, index: usize) -> [f64; 4] {
 
 /// Rounds the numbers of a model to integers.
 struct Rounding<'a> {
-    bytes: &'a Shelf<i8>,
-    words: &'a Shelf<i32>,
+    bytes: &'a Arena<i8>,
+    words: &'a Arena<i32>,
     /// The unit of the residual stream.
     unit: f64,
 }

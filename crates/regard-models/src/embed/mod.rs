@@ -136,7 +136,7 @@ impl Model {
         fit::check(self, context, &tensors, stored, options)?;
         let (content, calibration) = if stored == Stored::Int8 {
             let ranges = ranges::Ranges::of(self, context, options)?;
-            let shelves = int8::Shelves::default();
+            let shelves = int8::Arenas::default();
             let integers = int8::Quantized::of(self, context, &ranges, &shelves)?;
             let shape = fit::shape(self, context);
             let logits = |input: &Input| integers.logits(shape, input);

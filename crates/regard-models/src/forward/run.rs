@@ -17,7 +17,7 @@ use super::memory::numbers;
 use super::{Hook, Input, Rows, Trace, Values};
 use crate::change::{Plan, mean};
 use crate::place::Keep;
-use crate::weights::{FeedForward, FeedForwards, Layer, StackWeights, Tokens};
+use crate::weights::{FeedForward, FeedForwards, Layer, StackWeights, TokenEmbedding};
 use crate::{
     Block, ClassPosition, Description, EmbeddingPlace, Error, FeedForwardPlace, LayerPlace, Model,
     NormName, NormPlace, OutputHead, Place, Placement, Stack, StackName, StreamPlace, Tensor,
@@ -284,15 +284,15 @@ impl<'r> Runner<'r> {
             let ids = ids_of(input);
             data.extend(match (sound, &weights.tokens) {
                 (Some(sound), _) => sound.read(&input.features)?,
-                (None, Tokens::Patches(projection)) => {
+                (None, TokenEmbedding::Patches(projection)) => {
                     let class = weights.types.as_ref().map(Tensor::to_f32).unwrap_or_default();
                     let patches = embedding.patches.map(|patches| patches.cut(&input.pixels));
                     [class, product(projection, &patches.unwrap_or_default())?].concat()
                 }
-                (None, Tokens::Rows(table)) => {
+                (None, TokenEmbedding::Rows(table)) => {
                     rows(table, ids.iter().map(|id| *id as usize), width)
                 }
-                (None, Tokens::Tied(table)) => table.forward(&ids)?.into_vec(),
+                (None, TokenEmbedding::Tied(table)) => table.forward(&ids)?.into_vec(),
             });
         }
         for x in &mut data {

@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use super::run::{Given, Run};
+use super::run::{CallArguments, Run};
 use super::text::Json;
 use super::value::Value;
 use super::{Fault, Result};
@@ -63,7 +63,7 @@ impl Value<'_> {
     }
 }
 
-impl<'s> Given<'s> {
+impl<'s> CallArguments<'s> {
     /// The value of each parameter. It is undefined if the call passes none.
     fn bind<const N: usize>(&self, names: [&'static str; N]) -> Result<[Value<'s>; N]> {
         self.assert_only(&names)?;
@@ -92,7 +92,7 @@ fn titled(text: &str, ends: impl Fn(char) -> bool) -> String {
 }
 
 impl<'s> Run<'s> {
-    pub(super) fn function(&mut self, name: &str, given: &Given<'s>) -> Result<Value<'s>> {
+    pub(super) fn function(&mut self, name: &str, given: &CallArguments<'s>) -> Result<Value<'s>> {
         match name {
             "range" => {
                 let [first, stop, step] = given.bind(["start", "stop", "step"])?;
@@ -149,7 +149,7 @@ impl<'s> Run<'s> {
         &mut self,
         own: &Value<'s>,
         name: &str,
-        given: &Given<'s>,
+        given: &CallArguments<'s>,
     ) -> Result<Value<'s>> {
         match own {
             Value::Text(text) => self.text_method(text, name, given),
@@ -179,7 +179,12 @@ impl<'s> Run<'s> {
         }
     }
 
-    fn text_method(&mut self, text: &str, name: &str, given: &Given<'s>) -> Result<Value<'s>> {
+    fn text_method(
+        &mut self,
+        text: &str,
+        name: &str,
+        given: &CallArguments<'s>,
+    ) -> Result<Value<'s>> {
         // A text made from this text alone has at most three times its bytes.
         self.charge(text.len() * 3)?;
         Ok(match name {
@@ -295,7 +300,7 @@ impl<'s> Run<'s> {
             Some("") => Err(Fault::new("the separator is empty")),
             Some(separator) if last => {
                 let parts = self.texts(text.rsplitn(count, separator))?;
-                self.filter("reverse", &parts, &Given::default())
+                self.filter("reverse", &parts, &CallArguments::default())
             }
             Some(separator) => self.texts(text.splitn(count, separator)),
             None if last && most < usize::MAX => {
@@ -326,7 +331,7 @@ impl<'s> Run<'s> {
         &mut self,
         name: &str,
         value: &Value<'s>,
-        given: &Given<'s>,
+        given: &CallArguments<'s>,
     ) -> Result<bool> {
         let [other] = given.bind(["other"])?;
         let number = || value.int().ok_or_else(|| value.is_no("whole number"));
@@ -362,7 +367,7 @@ impl<'s> Run<'s> {
         &mut self,
         name: &str,
         value: &Value<'s>,
-        given: &Given<'s>,
+        given: &CallArguments<'s>,
     ) -> Result<Value<'s>> {
         match name {
             "tojson" => {
@@ -544,7 +549,7 @@ impl<'s> Run<'s> {
         Ok(value)
     }
 
-    fn mapped(&mut self, value: &Value<'s>, given: &Given<'s>) -> Result<Value<'s>> {
+    fn mapped(&mut self, value: &Value<'s>, given: &CallArguments<'s>) -> Result<Value<'s>> {
         let mut items = self.items(value)?;
         if given.positional.is_empty() {
             let [path, default] = given.bind(["attribute", "default"])?;
@@ -565,7 +570,12 @@ impl<'s> Run<'s> {
     }
 
     /// `select` and the filters like it: the attribute if the name says so, the test, and the arguments of the test.
-    fn selected(&mut self, name: &str, value: &Value<'s>, given: &Given<'s>) -> Result<Value<'s>> {
+    fn selected(
+        &mut self,
+        name: &str,
+        value: &Value<'s>,
+        given: &CallArguments<'s>,
+    ) -> Result<Value<'s>> {
         let mut places = given.positional.iter();
         let path = if name.ends_with("attr") { places.next() } else { None };
         let test = places.next();
@@ -585,7 +595,12 @@ impl<'s> Run<'s> {
     }
 
     /// `sort`, `dictsort`, `unique`, `min` and `max`: values by their keys.
-    fn ordered(&mut self, name: &str, value: &Value<'s>, given: &Given<'s>) -> Result<Value<'s>> {
+    fn ordered(
+        &mut self,
+        name: &str,
+        value: &Value<'s>,
+        given: &CallArguments<'s>,
+    ) -> Result<Value<'s>> {
         let none = Value::None;
         let [reverse, case, path] = match name {
             "sort" => given.bind(["reverse", "case_sensitive", "attribute"])?,
@@ -599,7 +614,7 @@ impl<'s> Run<'s> {
             }
         };
         let value = if name == "dictsort" {
-            self.filter("items", value, &Given::default())?
+            self.filter("items", value, &CallArguments::default())?
         } else {
             value.clone()
         };
@@ -689,7 +704,7 @@ impl<'s> Run<'s> {
     }
 
     /// `'{} {name} {0:.2f}'.format(…)`
-    fn braces(&mut self, format: &str, given: &Given<'s>) -> Result<Value<'s>> {
+    fn braces(&mut self, format: &str, given: &CallArguments<'s>) -> Result<Value<'s>> {
         let mut out = String::new();
         let mut rest = format;
         let mut next = 0..;

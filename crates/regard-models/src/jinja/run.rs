@@ -25,12 +25,12 @@ enum Flow {
 
 /// The values of a call.
 #[derive(Default)]
-pub(super) struct Given<'s> {
+pub(super) struct CallArguments<'s> {
     pub(super) positional: Vec<Value<'s>>,
     pub(super) named: Vec<(&'s str, Value<'s>)>,
 }
 
-impl<'s> Given<'s> {
+impl<'s> CallArguments<'s> {
     /// The value at this place, or of this name.
     pub(super) fn get(&self, at: usize, name: &str) -> Option<Value<'s>> {
         let named = || self.named.iter().find(|(own, _)| *own == name).map(|(_, value)| value);
@@ -453,8 +453,8 @@ impl<'s> Run<'s> {
         Value::map(entries)
     }
 
-    fn given(&mut self, arguments: &Arguments<'s>) -> Result<Given<'s>> {
-        let mut given = Given::default();
+    fn given(&mut self, arguments: &Arguments<'s>) -> Result<CallArguments<'s>> {
+        let mut given = CallArguments::default();
         for (name, value) in arguments {
             let value = self.value(value)?;
             match *name {
@@ -615,7 +615,7 @@ impl<'s> Run<'s> {
     }
 
     /// Calls a function, a method, a macro or a recursive loop.
-    fn call(&mut self, value: &Value<'s>, given: &Given<'s>) -> Result<Value<'s>> {
+    fn call(&mut self, value: &Value<'s>, given: &CallArguments<'s>) -> Result<Value<'s>> {
         self.charge(0)?;
         match value {
             Value::Function(name, None) => self.function(name, given),
@@ -639,7 +639,7 @@ impl<'s> Run<'s> {
         &mut self,
         called: &Macro<'s>,
         scope: usize,
-        given: &Given<'s>,
+        given: &CallArguments<'s>,
     ) -> Result<Value<'s>> {
         let mut names: Vec<&str> = called.parameters.iter().map(|(name, _)| *name).collect();
         if given.positional.len() <= names.len() {

@@ -9,7 +9,7 @@ use std::io::{self, BufReader, Read};
 
 use regard::Quantization;
 
-use super::Stored;
+use super::TensorInFile;
 use crate::Error;
 
 const FORMAT: Quantization = Quantization::Mxfp4;
@@ -18,8 +18,8 @@ pub(super) const BYTES: usize = 17;
 pub(super) const PARTS: [usize; 2] = [16, 1];
 
 /// Puts a tensor `X` \[…, outputs, 32n\] in the place of each two tensors `X_blocks` and `X_scales`.
-pub(super) fn join(tensors: &mut BTreeMap<String, Stored>) -> Result<(), Error> {
-    let is_blocks = |(name, stored): (&String, &Stored)| {
+pub(super) fn join(tensors: &mut BTreeMap<String, TensorInFile>) -> Result<(), Error> {
+    let is_blocks = |(name, stored): (&String, &TensorInFile)| {
         let name = name.strip_suffix("_blocks").filter(|_| stored.kind == "U8");
         name.map(str::to_owned)
     };

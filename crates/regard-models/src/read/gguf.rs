@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{BufReader, Read};
 use std::path::Path;
 
-use super::Stored;
+use super::TensorInFile;
 use super::files::{Files, parts};
 use crate::{Error, NumberFormat};
 
@@ -40,11 +40,11 @@ const DOUBLE: u32 = 12;
 
 /// The settings and the tokenizer of a GGUF file, by key.
 #[derive(Debug)]
-pub(crate) struct Metadata(HashMap<String, Value>);
+pub(crate) struct Metadata(HashMap<String, MetadataValue>);
 
 /// The value of a setting.
 #[derive(Debug)]
-enum Value {
+enum MetadataValue {
     Integer(i64),
     Float(f64),
     Flag(bool),
@@ -65,35 +65,35 @@ impl Metadata {
     /// An integer that is not negative.
     pub(crate) fn number(&self, key: &str) -> Option<u64> {
         match self.0.get(key)? {
-            Value::Integer(x) => (*x).try_into().ok(),
+            MetadataValue::Integer(x) => (*x).try_into().ok(),
             _ => None,
         }
     }
 
     pub(crate) fn float(&self, key: &str) -> Option<f64> {
         match self.0.get(key)? {
-            Value::Float(x) => Some(*x),
+            MetadataValue::Float(x) => Some(*x),
             _ => self.number(key).map(|x| x as f64),
         }
     }
 
     pub(crate) fn flag(&self, key: &str) -> Option<bool> {
         match self.0.get(key)? {
-            Value::Flag(x) => Some(*x),
+            MetadataValue::Flag(x) => Some(*x),
             _ => None,
         }
     }
 
     pub(crate) fn text(&self, key: &str) -> Option<&str> {
         match self.0.get(key)? {
-            Value::Text(x) => Some(x),
+            MetadataValue::Text(x) => Some(x),
             _ => None,
         }
     }
 
     pub(crate) fn texts(&self, key: &str) -> Option<&[String]> {
         match self.0.get(key)? {
-            Value::Texts(x) => Some(x),
+            MetadataValue::Texts(x) => Some(x),
             _ => None,
         }
     }
@@ -101,7 +101,7 @@ impl Metadata {
     /// A list of numbers with fractions.
     pub(crate) fn floats(&self, key: &str) -> Option<&[f32]> {
         match self.0.get(key)? {
-            Value::Floats(x) => Some(x),
+            MetadataValue::Floats(x) => Some(x),
             _ => None,
         }
     }
@@ -109,7 +109,7 @@ impl Metadata {
     /// A list of booleans.
     pub(crate) fn flags(&self, key: &str) -> Option<&[bool]> {
         match self.0.get(key)? {
-            Value::Flags(x) => Some(x),
+            MetadataValue::Flags(x) => Some(x),
             _ => None,
         }
     }
@@ -117,7 +117,7 @@ impl Metadata {
     /// A list of integers.
     pub(crate) fn numbers(&self, key: &str) -> Option<&[i64]> {
         match self.0.get(key)? {
-            Value::Integers(x) => Some(x),
+            MetadataValue::Integers(x) => Some(x),
             _ => None,
         }
     }
@@ -127,7 +127,7 @@ impl Metadata {
 pub(super) fn open(
     files: &Files,
     path: &Path,
-) -> Result<(Metadata, BTreeMap<String, Stored>), Error> {
+) -> Result<(Metadata, BTreeMap<String, TensorInFile>), Error> {
     let parts = parts(path);
     let (first, others) = parts.split_first().map_or((path, &[][..]), |(x, others)| (x, others));
     let (metadata, mut tensors) = part(files, first)?;
@@ -154,7 +154,7 @@ pub(super) fn open(
 }
 
 /// The metadata and the tensors of one file.
-fn part(files: &Files, path: &Path) -> Result<(Metadata, BTreeMap<String, Stored>), Error> {
+fn part(files: &Files, path: &Path) -> Result<(Metadata, BTreeMap<String, TensorInFile>), Error> {
     let (file, length) = files.open(path)?;
     let mut header = HeaderReader { file: BufReader::new(file), length, at: 0 };
     let is_gguf = path.extension().is_some_and(|kind| kind == "gguf");
@@ -199,7 +199,7 @@ fn part(files: &Files, path: &Path) -> Result<(Metadata, BTreeMap<String, Stored
             return Err(wrong(format!("ends at byte {end} of {length}: the file is cut short")));
         }
         let file = path.to_owned();
-        let stored = Stored { file, kind, shape, offset, bytes, scales: None };
+        let stored = TensorInFile { file, kind, shape, offset, bytes, scales: None };
         if tensors.insert(name.clone(), stored).is_some() {
             return Err(Error::tensor(path, &name, "is in the file twice"));
         }
@@ -234,7 +234,7 @@ struct HeaderReader<F> {
 }
 
 impl<F: Read> HeaderReader<F> {
-    fn read(&mut self) -> Result<(HashMap<String, Value>, Vec<Info>), String> {
+    fn read(&mut self) -> Result<(HashMap<String, MetadataValue>, Vec<Info>), String> {
         let magic = self.take()?;
         if &magic != b"GGUF" {
             return Err(format!("it begins with {:?}", String::from_utf8_lossy(&magic)));
@@ -312,18 +312,18 @@ impl<F: Read> HeaderReader<F> {
             .map_err(|e| format!("the text before byte {} is no UTF-8: {e}", self.at))
     }
 
-    fn value(&mut self, kind: u32) -> Result<Value, String> {
+    fn value(&mut self, kind: u32) -> Result<MetadataValue, String> {
         Ok(match kind {
-            FLAG => Value::Flag(self.flag()?),
-            TEXT => Value::Text(self.text()?),
+            FLAG => MetadataValue::Flag(self.flag()?),
+            TEXT => MetadataValue::Text(self.text()?),
             LIST => self.list(DEPTH)?,
-            FLOAT | DOUBLE => Value::Float(self.float(kind)?),
-            kind => Value::Integer(self.integer(kind)?),
+            FLOAT | DOUBLE => MetadataValue::Float(self.float(kind)?),
+            kind => MetadataValue::Integer(self.integer(kind)?),
         })
     }
 
     /// A list that may have lists within one another to this depth.
-    fn list(&mut self, depth: usize) -> Result<Value, String> {
+    fn list(&mut self, depth: usize) -> Result<MetadataValue, String> {
         let (kind, count) = (u32::from_le_bytes(self.take()?), self.long()?);
         // A text has at least its length, and a list its type too.
         let least = match kind {
@@ -334,19 +334,19 @@ impl<F: Read> HeaderReader<F> {
         self.room(count, least)?;
         let count = count as usize;
         Ok(match kind {
-            FLAG => Value::Flags(self.items(count, Self::flag)?),
-            TEXT => Value::Texts(self.items(count, Self::text)?),
+            FLAG => MetadataValue::Flags(self.items(count, Self::flag)?),
+            TEXT => MetadataValue::Texts(self.items(count, Self::text)?),
             LIST => {
                 let depth = depth.checked_sub(1).ok_or("a setting has too many lists in lists")?;
                 for _ in 0..count {
                     self.list(depth)?;
                 }
-                Value::Lists
+                MetadataValue::Lists
             }
             FLOAT | DOUBLE => {
-                Value::Floats(self.items(count, |header| Ok(header.float(kind)? as f32))?)
+                MetadataValue::Floats(self.items(count, |header| Ok(header.float(kind)? as f32))?)
             }
-            kind => Value::Integers(self.items(count, |header| header.integer(kind))?),
+            kind => MetadataValue::Integers(self.items(count, |header| header.integer(kind))?),
         })
     }
 

@@ -16,7 +16,7 @@ pub(crate) use self::beside::Beside;
 use self::files::Files;
 pub(crate) use self::files::room;
 pub(crate) use self::gguf::Metadata;
-use crate::config::towers;
+use crate::towers;
 use crate::{Error, NumberFormat, Tensor};
 
 /// A file of at most so many bytes is hashed whole, and of another one so many bytes of each tensor.
@@ -41,7 +41,7 @@ pub struct Checkpoint {
     path: PathBuf,
     files: Files,
     settings: Settings,
-    tensors: BTreeMap<String, Stored>,
+    tensors: BTreeMap<String, TensorInFile>,
     bytes_read: AtomicU64,
     told: Option<Told>,
 }
@@ -79,7 +79,7 @@ pub fn split_part(path: &Path) -> (&Path, Option<&str>) {
 
 /// A tensor in a file.
 #[derive(Clone, Debug)]
-struct Stored {
+struct TensorInFile {
     file: PathBuf,
     /// The type's name in the file.
     kind: String,
@@ -92,7 +92,7 @@ struct Stored {
     scales: Option<Box<Self>>,
 }
 
-impl Stored {
+impl TensorInFile {
     /// The format, if numbers of this type can be read.
     fn format(&self) -> Option<NumberFormat> {
         NumberFormat::named(&self.kind)
@@ -194,7 +194,7 @@ impl Checkpoint {
             return Vec::new();
         }
         let mut files: BTreeSet<_> =
-            self.tensors.values().flat_map(Stored::files).cloned().collect();
+            self.tensors.values().flat_map(TensorInFile::files).cloned().collect();
         let beside = Beside::ALL.map(|file| self.path.join(file.name()));
         files.extend(beside.into_iter().filter(|path| path.is_file()));
         files.into_iter().collect()
@@ -219,7 +219,7 @@ impl Checkpoint {
     /// ```
     pub fn for_each_part(&self, part: &mut dyn FnMut(&[u8])) -> Result<(), Error> {
         let mut files: BTreeSet<_> =
-            self.tensors.values().flat_map(Stored::files).cloned().collect();
+            self.tensors.values().flat_map(TensorInFile::files).cloned().collect();
         let beside = Beside::DESCRIBE.map(|file| self.path.join(file.name()));
         files.extend(beside.into_iter().filter(|path| self.files.has(path)));
         let mut buffer = vec![0; 1 << 20];
@@ -360,7 +360,7 @@ impl Checkpoint {
 
     /// Whether a tensor's numbers are in blocks.
     pub(crate) fn is_in_blocks(&self, name: &str) -> bool {
-        let format = self.tensors.get(name).and_then(Stored::format);
+        let format = self.tensors.get(name).and_then(TensorInFile::format);
         matches!(format, Some(NumberFormat::Blocks(_)))
     }
 
@@ -383,7 +383,7 @@ impl Checkpoint {
         self.read_part(name, None)
     }
 
-    fn stored(&self, name: &str) -> Result<&Stored, Error> {
+    fn stored(&self, name: &str) -> Result<&TensorInFile, Error> {
         self.tensors.get(name).ok_or_else(|| Error::tensor(&self.path, name, "is missing"))
     }
 
@@ -401,7 +401,7 @@ impl Checkpoint {
 
     /// Reads a tensor, or the entry of this index along its first dimension.
     pub(crate) fn read_part(&self, name: &str, entry: Option<usize>) -> Result<Tensor, Error> {
-        let Stored { file: path, shape, offset, scales, .. } = self.stored(name)?;
+        let TensorInFile { file: path, shape, offset, scales, .. } = self.stored(name)?;
         let shape = match (entry, shape.as_slice()) {
             (Some(entry), [count, shape @ ..]) if entry < *count => shape,
             (Some(entry), _) => {

@@ -6,14 +6,14 @@ use std::path::Path;
 use regard_tensors::{Budget, Header};
 
 use super::files::Files;
-use super::{Beside, Stored};
+use super::{Beside, TensorInFile};
 use crate::Error;
 
 const WHOLE: &str = "model.safetensors";
 const INDEX: &str = Beside::INDEX.name();
 
 /// The tensors of a folder's files.
-pub(super) fn open(files: &Files, folder: &Path) -> Result<BTreeMap<String, Stored>, Error> {
+pub(super) fn open(files: &Files, folder: &Path) -> Result<BTreeMap<String, TensorInFile>, Error> {
     let (whole, index) = (folder.join(WHOLE), folder.join(INDEX));
     let (mut tensors, mut budget) = (BTreeMap::new(), Budget::default());
     if files.has(&whole) {
@@ -79,7 +79,7 @@ fn unwrapped(name: &str) -> String {
 fn header(
     files: &Files,
     path: &Path,
-    tensors: &mut BTreeMap<String, Stored>,
+    tensors: &mut BTreeMap<String, TensorInFile>,
     budget: &mut Budget,
 ) -> Result<(), Error> {
     let (mut file, length) = files.open(path)?;
@@ -92,7 +92,7 @@ fn header(
             let what = format!("ends at byte {end} of {length}: the file is cut short");
             return Err(Error::tensor(path, &name, what));
         }
-        let stored = Stored {
+        let stored = TensorInFile {
             file: path.to_owned(),
             kind: format!("{:?}", info.dtype),
             shape: info.shape.clone(),

@@ -210,7 +210,7 @@ impl Pass<'_> {
             let cut = self.changes.contains(&cut).then_some(WhyHidden::Cut);
             stack.hides(&head, query, key).or(cut)
         };
-        let steps = Steps {
+        let steps = ScoreSteps {
             scale: if cross { block.scale } else { block.scale_in(head.layer) },
             softcap: block.softcap,
             temperature: self.temperature_of(&head)?,
@@ -317,14 +317,14 @@ fn vector(values: &Values, token: usize, head: usize) -> Vec<f32> {
 }
 
 /// The steps from a head's dot products to its weights.
-struct Steps {
+struct ScoreSteps {
     scale: f32,
     softcap: Option<f32>,
     temperature: Temperature,
     sink: Option<f32>,
 }
 
-impl Steps {
+impl ScoreSteps {
     /// The dot product, the product with the scale, and the score after the soft cap, by the kernels of the model.
     fn of(&self, q: &[f32], k: &[f32]) -> Result<[f32; 3], Error> {
         let shape = [1, 1, 1, q.len()];

@@ -79,7 +79,7 @@ const DEFAULT: [&str; 4] = [
 ];
 
 /// The parts that split and join texts.
-struct Parts {
+struct SplitRules {
     /// A tokenizer.json without model, added tokens and post-processor.
     json: Value,
     /// Pairs that are joined, the first ones first.
@@ -311,7 +311,7 @@ fn around(
 }
 
 /// Byte-level BPE.
-fn bytes(pre: &str, merges: &[String], path: &Path) -> Result<Parts, Error> {
+fn bytes(pre: &str, merges: &[String], path: &Path) -> Result<SplitRules, Error> {
     let split = |regex: &str| json!({"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated", "invert": false});
     let level = |regex: bool| json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": regex});
     // A text is split by these first, and then into bytes, by GPT-2's expression or by none.
@@ -375,7 +375,7 @@ fn bytes(pre: &str, merges: &[String], path: &Path) -> Result<Parts, Error> {
     };
     let merges = merges.iter().filter_map(|merge| merge.split_once(' '));
     let decoder = json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true});
-    Ok(Parts {
+    Ok(SplitRules {
         json: json!({"normalizer": normalizer, "pre_tokenizer": pre_tokenizer, "decoder": decoder}),
         merges: merges.map(|(left, right)| (left.to_owned(), right.to_owned())).collect(),
         unknown: None,
@@ -412,7 +412,7 @@ fn pieces(
     scores: &[f32],
     unknown: Option<usize>,
     space: bool,
-) -> Result<Parts, String> {
+) -> Result<SplitRules, String> {
     let merges = merges(tokens, scores)?;
     let to_spaces = json!({"type": "Replace", "pattern": {"String": "▁"}, "content": " "});
     let replace = json!({"type": "Replace", "pattern": {"String": " "}, "content": "▁"});
@@ -422,7 +422,7 @@ fn pieces(
         normalizers.insert(0, json!({"type": "Prepend", "prepend": "▁"}));
         decoders.push(json!({"type": "Strip", "content": " ", "start": 1, "stop": 0}));
     }
-    Ok(Parts {
+    Ok(SplitRules {
         json: json!({
             "normalizer": {"type": "Sequence", "normalizers": normalizers},
             "pre_tokenizer": null,

@@ -3,7 +3,7 @@
 use regard::Linear;
 
 use super::Loader;
-use super::linear::Stored;
+use super::linear::UnpackedLinear;
 use super::names::ExpertNames;
 use crate::{Block, Error, Experts};
 
@@ -136,7 +136,7 @@ impl Loader<'_> {
                 self.found(&weight, "weight").and_then(|found| self.checkpoint.shape(&found));
             let weight = if flat == Some(&shape[..]) {
                 let row = self.table(&weight, &shape)?.reshaped(vec![1, width]);
-                self.layer(&weight, Stored::new(row, false, None))?
+                self.layer(&weight, UnpackedLinear::new(row, false, None))?
             } else {
                 self.linear(&weight, [1, width], false)?
             };
@@ -153,7 +153,7 @@ impl Loader<'_> {
         (count, expert): (usize, usize),
         [outputs, inputs]: [usize; 2],
         (turned, bias): (bool, bool),
-    ) -> Result<Stored, Error> {
+    ) -> Result<UnpackedLinear, Error> {
         let own = name.replace("{}", &expert.to_string());
         if own != name && self.found(&own, "weight").is_some() {
             return self.matrix(&own, [outputs, inputs], bias);
@@ -171,6 +171,6 @@ impl Loader<'_> {
         } else {
             None
         };
-        Ok(Stored::new(weight, by_columns, bias))
+        Ok(UnpackedLinear::new(weight, by_columns, bias))
     }
 }

@@ -6,7 +6,7 @@ use crate::Tensor;
 
 /// The weight and the bias of a linear layer in the layout of the file, not yet packed for products.
 #[derive(Debug)]
-pub(super) struct Stored {
+pub(super) struct UnpackedLinear {
     /// \[outputs, inputs\], or \[inputs, outputs\] if `by_columns`.
     weight: Tensor,
     by_columns: bool,
@@ -14,7 +14,7 @@ pub(super) struct Stored {
     bias: Option<Vec<f32>>,
 }
 
-impl Stored {
+impl UnpackedLinear {
     pub(super) fn new(weight: Tensor, by_columns: bool, bias: Option<Vec<f32>>) -> Self {
         Self { weight, by_columns, bias }
     }

@@ -10,15 +10,13 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use regard::{Embedding as Table, Linear, Norm, Threads};
+use regard::{Embedding as Table, Linear, Norm, Sequences, Threads};
 
 pub(crate) use self::experts::{FeedForward, FeedForwards};
-use self::linear::Stored;
+use self::linear::UnpackedLinear;
 pub(crate) use self::names::unknown;
 use self::names::{AttentionNames, LayerNames, Layout, Names};
 pub(crate) use self::patches::Probe;
-use crate::config::towers;
-use crate::forward::normed;
 use crate::read::{Beside, Settings};
 use crate::{
     Block, Checkpoint, ClassPosition, Description, Error, Frames, Frequencies, LearnedPositions,
@@ -27,7 +25,7 @@ use crate::{
 
 #[derive(Debug)]
 pub(crate) struct Weights {
-    pub(crate) tokens: Tokens,
+    pub(crate) tokens: TokenEmbedding,
     /// \[positions, width\]
     pub(crate) positions: Option<Tensor>,
     /// \[types, width\]; of a model of images, the tokens before its patches.
@@ -56,7 +54,7 @@ pub(crate) struct Weights {
 
 /// Turns an input into the residual stream.
 #[derive(Debug)]
-pub(crate) enum Tokens {
+pub(crate) enum TokenEmbedding {
     /// A table \[vocabulary, width\].
     Rows(Tensor),
     /// The table of a model whose head has the same matrix. It is in memory once.
@@ -128,7 +126,7 @@ impl Weights {
 }
 
 /// A part of a model that has a name of its own.
-pub(crate) enum Part<'w> {
+pub(crate) enum Parameter<'w> {
     Linear(&'w Linear),
     Norm(&'w Norm),
     Table(&'w Tensor),
@@ -136,12 +134,12 @@ pub(crate) enum Part<'w> {
 
 impl Weights {
     /// The part of this name, as [`Model::parameter`](crate::Model::parameter) lists them.
-    pub(crate) fn part(&self, name: &str) -> Option<Part<'_>> {
+    pub(crate) fn part(&self, name: &str) -> Option<Parameter<'_>> {
         let own = if self.encoder.is_some() { StackName::Decoder } else { StackName::Only };
         let encoder = self.encoder.as_ref().map(|stack| (StackName::Encoder, stack));
         for (of, stack) in encoder.into_iter().chain([(own, &self.stack)]) {
             if name == of.final_norm() {
-                return stack.norm.as_ref().map(Part::Norm);
+                return stack.norm.as_ref().map(Parameter::Norm);
             }
             if let Some((layer, part)) = name
                 .strip_prefix(of.name())
@@ -151,17 +149,17 @@ impl Weights {
             }
         }
         match (name, &self.tokens) {
-            ("tokens", Tokens::Rows(table)) => Some(Part::Table(table)),
-            ("tokens", Tokens::Patches(linear)) => Some(Part::Linear(linear)),
-            ("tokens" | "head", _) => self.head.as_ref().map(Part::Linear),
-            ("positions", _) => self.positions.as_ref().map(Part::Table),
+            ("tokens", TokenEmbedding::Rows(table)) => Some(Parameter::Table(table)),
+            ("tokens", TokenEmbedding::Patches(linear)) => Some(Parameter::Linear(linear)),
+            ("tokens" | "head", _) => self.head.as_ref().map(Parameter::Linear),
+            ("positions", _) => self.positions.as_ref().map(Parameter::Table),
             _ => None,
         }
     }
 }
 
 impl Layer {
-    fn part(&self, name: &str) -> Option<Part<'_>> {
+    fn part(&self, name: &str) -> Option<Parameter<'_>> {
         let norm = match (name, &self.cross, &self.after) {
             ("ln1", ..) => self.norm_1.as_ref(),
             ("ln2", Some((norm, _)), _)
@@ -171,8 +169,8 @@ impl Layer {
             _ => None,
         };
         match (name.split_once('.'), &self.cross) {
-            (None, _) => norm.map(Part::Norm),
-            (Some(("mlp", part)), _) => self.feed_forward.part(part).map(Part::Linear),
+            (None, _) => norm.map(Parameter::Norm),
+            (Some(("mlp", part)), _) => self.feed_forward.part(part).map(Parameter::Linear),
             (Some(("attn", part)), _) => self.attention.part(part),
             (Some(("cross_attn", part)), Some((_, cross))) => cross.part(part),
             _ => None,
@@ -181,13 +179,13 @@ impl Layer {
 }
 
 impl AttentionWeights {
-    fn part(&self, name: &str) -> Option<Part<'_>> {
+    fn part(&self, name: &str) -> Option<Parameter<'_>> {
         Some(match (name, &self.qk_norm) {
-            ("q", _) => Part::Linear(&self.q),
-            ("k", _) => Part::Linear(&self.k),
-            ("v", _) => Part::Linear(&self.v),
-            ("out", _) => Part::Linear(&self.out),
-            ("q_norm", Some((norm, _))) | ("k_norm", Some((_, norm))) => Part::Norm(norm),
+            ("q", _) => Parameter::Linear(&self.q),
+            ("k", _) => Parameter::Linear(&self.k),
+            ("v", _) => Parameter::Linear(&self.v),
+            ("out", _) => Parameter::Linear(&self.out),
+            ("q_norm", Some((norm, _))) | ("k_norm", Some((_, norm))) => Parameter::Norm(norm),
             _ => return None,
         })
     }
@@ -255,8 +253,8 @@ impl Loader<'_> {
             let shape = [width, patches.channels, patches.patch_height, patches.patch_width];
             let weight = self.table(&name, &shape)?.reshaped(vec![width, patches.numbers()]);
             let bias = self.bias(&name, width)?;
-            let projection = self.layer(&name, Stored::new(weight, false, bias))?;
-            (Tokens::Patches(projection), self.before_patches(patches)?)
+            let projection = self.layer(&name, UnpackedLinear::new(weight, false, bias))?;
+            (TokenEmbedding::Patches(projection), self.before_patches(patches)?)
         } else {
             let types = match embedding.types {
                 0 => None,
@@ -335,7 +333,7 @@ impl Loader<'_> {
         let unused = self.checkpoint.names().filter(|name| !used.contains(*name));
         let unused = unused.filter(|name| !names::of_images(name));
         let family = &self.description.family;
-        let unused = unused.filter(|name| !towers::is_of_another(name, family));
+        let unused = unused.filter(|name| !crate::towers::is_of_another(name, family));
         Ok(Weights { unused: unused.map(str::to_owned).collect(), ..weights })
     }
 
@@ -386,7 +384,7 @@ impl Loader<'_> {
             let name = self.full(name);
             let weight = self.table(&name, &[width, channels, 3])?;
             let weight = weight.reshaped(vec![width, 3 * channels]);
-            self.layer(&name, Stored::new(weight, false, self.bias(&name, width)?))
+            self.layer(&name, UnpackedLinear::new(weight, false, self.bias(&name, width)?))
         };
         Ok(Convolutions {
             layers: [layer(first, frames.bands)?, layer(second, width)?],
@@ -401,7 +399,7 @@ impl Loader<'_> {
 
     /// The tokens' matrix. A file may have it only under the head's name. If the file has a head with other numbers, that head
     /// is the model's, as in transformers.
-    fn tokens(&self) -> Result<Tokens, Error> {
+    fn tokens(&self) -> Result<TokenEmbedding, Error> {
         let Description { vocabulary, width, tied, .. } = *self.description;
         let shape = [vocabulary, self.description.embedding.features.unwrap_or(width)];
         let Names { tokens, copies, head, .. } = &self.names;
@@ -418,13 +416,13 @@ impl Loader<'_> {
             _ => tied,
         };
         if !tied {
-            return Ok(Tokens::Rows(table));
+            return Ok(TokenEmbedding::Rows(table));
         }
-        let head = self.layer(&name, Stored::new(table, false, None))?;
-        Ok(Tokens::Tied(Table::tied_to(&head)))
+        let head = self.layer(&name, UnpackedLinear::new(table, false, None))?;
+        Ok(TokenEmbedding::Tied(Table::tied_to(&head)))
     }
 
-    fn head(&self, tokens: &Tokens) -> Result<Option<Linear>, Error> {
+    fn head(&self, tokens: &TokenEmbedding) -> Result<Option<Linear>, Error> {
         let (names, vocabulary) = (&self.names, self.description.vocabulary);
         let (name, outputs, bias) = match &self.description.head {
             OutputHead::None | OutputHead::Pooled { .. } | OutputHead::Other { .. } => {
@@ -450,7 +448,7 @@ impl Loader<'_> {
                 (name, classes, bias)
             }
         };
-        let head = if let Tokens::Tied(table) = tokens {
+        let head = if let TokenEmbedding::Tied(table) = tokens {
             match bias {
                 Some(bias) => table.output_head().with_bias(bias)?,
                 None => table.output_head(),
@@ -463,7 +461,7 @@ impl Loader<'_> {
                 _ => width,
             };
             let weight = self.table(name, &[outputs, inputs])?;
-            self.layer(name, Stored::new(weight, false, bias))?
+            self.layer(name, UnpackedLinear::new(weight, false, bias))?
         };
         Ok(Some(head))
     }
@@ -515,7 +513,9 @@ impl Loader<'_> {
             if of.normed {
                 let norm = self.norm(&self.full(&table.1), block.norm, width)?;
                 if !self.checks {
-                    rows = normed(&norm, &rows)?;
+                    let x =
+                        Sequences::new("the rows of distances", &rows, [1, 2 * of.span, width])?;
+                    rows = norm.forward(x)?.into_vec();
                 }
             }
             Ok::<_, Error>(rows)
@@ -716,16 +716,16 @@ impl Loader<'_> {
         name: &str,
         [outputs, inputs]: [usize; 2],
         bias: bool,
-    ) -> Result<Stored, Error> {
+    ) -> Result<UnpackedLinear, Error> {
         let by_columns = self.names.layout == Layout::Columns;
         let shape = if by_columns { [inputs, outputs] } else { [outputs, inputs] };
         let weight = self.table(name, &shape)?;
         let bias = if bias { self.bias(name, outputs)? } else { None };
-        Ok(Stored::new(weight, by_columns, bias))
+        Ok(UnpackedLinear::new(weight, by_columns, bias))
     }
 
     /// A linear layer. Small ones take more memory than their numbers, so their sum is bounded by the size of the file.
-    fn layer(&self, name: &str, stored: Stored) -> Result<Linear, Error> {
+    fn layer(&self, name: &str, stored: UnpackedLinear) -> Result<Linear, Error> {
         if self.checks {
             let outputs = stored.outputs().max(1);
             return Ok(Linear::from_pytorch(vec![0.0; outputs], [outputs, 1])?);

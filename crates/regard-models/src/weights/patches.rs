@@ -1,10 +1,9 @@
 //! The parts of models of images: the tokens before the patches, their positions, and what reads the whole image.
 
-use regard::{Linear, Norm};
+use regard::{Linear, Norm, Sequences};
 
-use super::linear::Stored;
+use super::linear::UnpackedLinear;
 use super::{FeedForward, Loader};
-use crate::forward::product;
 use crate::{ClassPosition, Cubic, Error, OutputHead, Patches, Stack, Tensor};
 
 /// A learned query that attends to all patches, and the feed-forward layer after it (SigLIP).
@@ -111,7 +110,7 @@ impl Loader<'_> {
             (0..classes).flat_map(|class| halves.iter().flat_map(move |half| row(half, class)));
         let columns = if self.checks { 0 } else { 2 * width };
         let weight = Tensor::of_numbers(all.collect(), vec![classes, columns]);
-        self.layer(&names[0], Stored::new(weight, false, Some(bias)))
+        self.layer(&names[0], UnpackedLinear::new(weight, false, Some(bias)))
     }
 
     /// The query that reads the whole image, with its attention and its feed-forward layer.
@@ -119,7 +118,7 @@ impl Loader<'_> {
         let (width, hidden) = (self.description.width, stack.block.hidden);
         let names = self.names.probe.each_ref().map(|name| self.full(name));
         let [probe, weight, bias, out, norm, up, down] = &names;
-        let all = Stored::new(
+        let all = UnpackedLinear::new(
             self.plain_table(weight, &[3 * width, width])?,
             false,
             Some(self.plain_table(bias, &[3 * width])?.to_f32()),
@@ -128,9 +127,13 @@ impl Loader<'_> {
             let rows: Vec<usize> = (part * width..(part + 1) * width).collect();
             self.layer(weight, self.memory(weight, all.select(&rows))?)
         };
-        let query = self.rows_of(probe, [1, width])?.to_f32();
+        let mut query = self.rows_of(probe, [1, width])?.to_f32();
+        if !self.checks {
+            query =
+                part(0)?.forward(Sequences::new("the query", &query, [1, 1, width])?)?.into_vec();
+        }
         Ok(Probe {
-            query: if self.checks { query } else { product(&part(0)?, &query)? },
+            query,
             key: part(1)?,
             value: part(2)?,
             out: self.linear(out, [width, width], true)?,

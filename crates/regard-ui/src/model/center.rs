@@ -18,7 +18,7 @@ use super::View;
 use super::compare::OpenChoice;
 use super::overlay::PictureParts;
 use super::room::{Pane, outcome};
-use super::sentence::{Done, Words};
+use super::sentence::{Done, SentenceView};
 use super::{
     ModelRoom, ModelState, Version, attribution, changes, compare, experts, lens, note, pad, patch,
     patches, strip,
@@ -300,7 +300,7 @@ impl ModelRoom {
         let mut typed = state.text.clone();
         let none = BTreeSet::new();
         let hidden = state.hidden.clone();
-        let shown = Words {
+        let shown = SentenceView {
             words,
             query,
             weights: &numbers,

@@ -40,7 +40,7 @@ const NARROW: [[f32; 2]; 2] = [[500.0, 14.0], [720.0, 15.5]];
 const GAPS: [f32; 2] = [0.34, 0.12];
 
 /// What is shown: the words as the model reads them, and the weights of one of them in a head.
-pub(super) struct Words<'a> {
+pub(super) struct SentenceView<'a> {
     pub(super) words: &'a [String],
     pub(super) query: usize,
     pub(super) weights: &'a [f32],
@@ -97,7 +97,7 @@ impl Sentence {
         ui: &mut Ui,
         height: f32,
         text: Option<&mut String>,
-        of: &Words<'_>,
+        of: &SentenceView<'_>,
     ) -> Option<Done> {
         let (_, area) = ui.allocate_space(vec2(ui.available_width(), height));
         let mut inner = ui.new_child(UiBuilder::new().max_rect(area));
@@ -110,7 +110,7 @@ impl Sentence {
         ui: &mut Ui,
         room: egui::Vec2,
         text: Option<&mut String>,
-        of: &Words<'_>,
+        of: &SentenceView<'_>,
     ) -> Option<Done> {
         let mut own: String;
         let is_typed = text.is_some();
@@ -209,7 +209,7 @@ impl Sentence {
         places: &[Rect],
         font: &FontId,
         layout: &Layout<'_>,
-        of: &Words<'_>,
+        of: &SentenceView<'_>,
     ) -> Option<Done> {
         let mut done = None;
         // The words are one stop of the Tab key: the arrow keys go from one to the next.
@@ -471,7 +471,7 @@ pub(super) fn accent(ui: &Ui) -> Color32 {
 }
 
 /// Names the word with the largest weight at the edge behind which a long line hides it. A click leads there. Returns its place.
-fn beyond(ui: &Ui, places: &[Rect], font: &FontId, of: &Words<'_>) -> Option<Rect> {
+fn beyond(ui: &Ui, places: &[Rect], font: &FontId, of: &SentenceView<'_>) -> Option<Rect> {
     let target = super::center::target(of.weights)?;
     let (place, seen) = (places.get(target)?, ui.clip_rect().x_range());
     let (word, share) = (lone(&of.words[target]), percent(of.weights[target]));
@@ -570,7 +570,13 @@ fn ribbons(ui: &Ui, area: Rect, places: &[Rect], query: usize, weights: &[f32]) 
 }
 
 /// Draws the ribbons. A click on one opens its arithmetic.
-fn draw(ui: &Ui, area: Rect, top: f32, ribbons: Vec<Ribbon>, of: &Words<'_>) -> Option<Done> {
+fn draw(
+    ui: &Ui,
+    area: Rect,
+    top: f32,
+    ribbons: Vec<Ribbon>,
+    of: &SentenceView<'_>,
+) -> Option<Done> {
     let response =
         ui.interact(area.with_max_y(top - 4.0), ui.scope_id().with("ribbons"), Sense::CLICK);
     let far = |ribbon: &Ribbon, at: Pos2| {
