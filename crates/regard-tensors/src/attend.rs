@@ -8,7 +8,7 @@ use half::{bf16, f16};
 use regard::{Attention, Mask, MaskTensor, Position, Temperature, Window};
 use safetensors::Dtype;
 
-/// The options of both programs. The comments of the fields are their help.
+/// The options of `regard attend` and `regard-mpi attend`. The comments of the fields are their help.
 #[derive(Debug, clap::Args)]
 pub struct AttendOptions {
     /// The safetensors file to read

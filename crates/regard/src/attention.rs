@@ -12,8 +12,8 @@ use crate::error::{Error, check_shape};
 /// fit.
 ///
 /// The contract of [`regard_kernels::Attention`] says what it computes, step by step, and `docs/contract.md` in the repository also
-/// tells the edge cases. Fewer key/value heads than query heads mean
-/// grouped queries (GQA, Ainslie et al. 2023): query head h uses key/value head h / (heads / kv_heads).
+/// tells the edge cases. Fewer key/value heads than query heads mean grouped queries (GQA, Ainslie et al. 2023): query head h uses
+/// key/value head h / (heads / kv_heads).
 ///
 /// An output row has the same bits for any number of threads, and does not depend on the other rows of the same call.
 /// [`Threads`](crate::Threads) chooses the number of threads.

@@ -54,7 +54,7 @@ pub enum Each {
     },
 }
 
-/// A side of a head: what it computes of the stream that it reads.
+/// An input of a head's attention, which the head computes from the stream that it reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HeadInput {
@@ -77,7 +77,7 @@ impl HeadInput {
     }
 }
 
-/// What a change of a sweep changes: a row of the table of effects, and its column.
+/// A cell of a sweep's table of effects, by what its change changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SweepCell {
     /// The attention of a head, or the stack of a place.
