@@ -69,7 +69,7 @@ pub enum Error {
     #[error("{0}")]
     Unsupported(String),
 
-    /// The model needs more flash or RAM than the [part](crate::embed::Part) has.
+    /// The model needs more flash or RAM than the [part](crate::embed::BoardMemory) has.
     #[error("{0}")]
     Part(String),
 
