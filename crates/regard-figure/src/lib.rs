@@ -1,10 +1,10 @@
 #![forbid(unsafe_code)]
 //! A labelled matrix as a picture or as a file of numbers.
 //!
-//! A [`LabelledMatrix`] has numbers, labels, a title and a [`Palette`], so that a file has the colours of the screen. [`Format`] lists
-//! the files that can be written: PNG, SVG, HTML, CSV, npy and safetensors. A [`Figure`] is the picture of a matrix, of its
-//! weights as lines ([`LabelledMatrix::lines`]), of many matrices ([`Grid`]) or of curves ([`Plot`]).
-//! A [`HeadsPage`] has all heads of an attention to look through.
+//! A [`LabelledMatrix`] has numbers, labels, a title and a [`Palette`], so that a file has the colours of the screen. [`Format`]
+//! lists the files that can be written: PNG, SVG, HTML, CSV, npy and safetensors. A [`Figure`] is the picture of a matrix, of its
+//! weights as lines ([`LabelledMatrix::lines`]), of many matrices ([`Grid`]) or of curves ([`Plot`]). A [`HeadsPage`] has all heads
+//! of an attention to look through.
 
 mod encode;
 mod error;

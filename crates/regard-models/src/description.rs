@@ -90,7 +90,8 @@ impl Description {
         matches!(self.head, OutputHead::Classes { .. } | OutputHead::Pooled { .. })
     }
 
-    /// The position of an input whose hidden state becomes the logits of [`OutputHead::Classes`] or the vector of [`OutputHead::Pooled`].
+    /// The position of an input whose hidden state becomes the logits of [`OutputHead::Classes`] or the vector of
+    /// [`OutputHead::Pooled`].
     ///
     /// ```
     /// use regard_models::{Checkpoint, Description, Input};

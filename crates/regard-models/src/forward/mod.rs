@@ -164,7 +164,8 @@ impl Trace {
         self.logits.as_ref()
     }
 
-    /// The vector \[features\] of the whole input, of a model without logits that has one ([`OutputHead::Pooled`](crate::OutputHead::Pooled)).
+    /// The vector \[features\] of the whole input, of a model without logits that has one
+    /// ([`OutputHead::Pooled`](crate::OutputHead::Pooled)).
     ///
     /// ```
     /// use regard_models::{Input, Model};

@@ -1,7 +1,7 @@
 //! The second room: attention over any number of tokens, with a knob for each of its inputs.
 //!
-//! [`LaboratoryState`] holds the choices of the user. An `Engine` computes the results in the background, so that the window never waits.
-//! The room shows the last result until the next arrives.
+//! [`LaboratoryState`] holds the choices of the user. An `Engine` computes the results in the background, so that the window never
+//! waits. The room shows the last result until the next arrives.
 
 mod benchmark;
 mod compute;
