@@ -69,9 +69,10 @@ test("Firefox loads the page and draws a heatmap", { skip: missing && `NOT RUN: 
         return { x, y, width, height };
     });
     await page.waitForFunction(() => document.body.classList.contains("drawn"));
-    // The cells of the heatmap have many colours, and the ground has one. The browser may still be painting.
+    // The cells of the heatmap have colours; the ground, the text and the hatching are grey. How many greys there are depends on
+    // whether the map's edges fall between pixels. The browser may still be painting.
     let colors = 0;
-    for (let attempt = 0; attempt < 60 && colors <= 50; attempt += 1) {
+    for (let attempt = 0; attempt < 60 && colors < 5; attempt += 1) {
         await new Promise((done) => setTimeout(done, 1000));
         const shot = await page.screenshot({ encoding: "base64", clip: { x, y, width, height } });
         colors = await page.evaluate(async (shot) => {
@@ -79,7 +80,8 @@ test("Firefox loads the page and draws a heatmap", { skip: missing && `NOT RUN: 
             const canvas = new OffscreenCanvas(image.width, image.height).getContext("2d");
             canvas.drawImage(image, 0, 0);
             const { data } = canvas.getImageData(0, 0, image.width, image.height);
-            return new Set(new Uint32Array(data.buffer)).size;
+            const pixels = Array.from({ length: data.length / 4 }, (_, i) => data.slice(4 * i, 4 * i + 3));
+            return new Set(pixels.filter((pixel) => Math.max(...pixel) - Math.min(...pixel) > 20).map(String)).size;
         }, shot);
     }
     if (pictures) {
@@ -87,7 +89,7 @@ test("Firefox loads the page and draws a heatmap", { skip: missing && `NOT RUN: 
         await page.screenshot({ path: join(pictures, "firefox.png") });
     }
     t.diagnostic(`${colors} colours`);
-    assert.ok(colors > 50, `${colors} colours`);
+    assert.ok(colors >= 5, `${colors} colours`);
     // The model runs, and the page computes what Chromium's does: its tests compare the numbers.
     await page.goto(`http://127.0.0.1:${server.address().port}/?model=story`);
     await page.waitForSelector('#mirror [aria-label^="Mary: 98"]', { timeout: 120_000 });
