@@ -2,6 +2,7 @@ use core::ops::Range;
 use std::borrow::Cow;
 use std::io::{self, Read};
 
+use bytemuck::Pod;
 use half::slice::HalfFloatSliceExt as _;
 use half::{bf16, f16};
 use safetensors::Dtype;
@@ -126,22 +127,13 @@ impl Values {
             let len = CHUNK.min(len - start);
             match self {
                 Self::F32(numbers) if dtype == Dtype::F64 => {
-                    let mut wide = vec![0; len * 8];
-                    file.read_exact(&mut wide)?;
-                    numbers
-                        .extend(wide.as_chunks().0.iter().map(|b| f64::from_le_bytes(*b) as f32));
+                    let mut wide: Vec<f64> = Vec::new();
+                    extend(&mut wide, len, file)?;
+                    numbers.extend(wide.into_iter().map(|x| x as f32));
                 }
-                Self::F32(numbers) => {
-                    let bytes = bytemuck::cast_slice_mut(more(numbers, len, 0.0));
-                    file.read_exact(bytes)?;
-                    to_native::<4>(bytes);
-                }
-                Self::F16(numbers) => {
-                    read_half(more(numbers, len, f16::ZERO).reinterpret_cast_mut(), file)?;
-                }
-                Self::Bf16(numbers) => {
-                    read_half(more(numbers, len, bf16::ZERO).reinterpret_cast_mut(), file)?;
-                }
+                Self::F32(numbers) => extend(numbers, len, file)?,
+                Self::F16(numbers) => extend(numbers, len, file)?,
+                Self::Bf16(numbers) => extend(numbers, len, file)?,
             }
             each(len)?;
         }
@@ -150,21 +142,10 @@ impl Values {
 
     /// A range of the numbers, widened to `f32`. Empty if the range is not within the list.
     pub(super) fn get(&self, range: Range<usize>) -> Cow<'_, [f32]> {
-        fn widened(part: usize, widen: impl FnOnce(&mut [f32])) -> Cow<'static, [f32]> {
-            let mut wide = vec![0.0; part];
-            widen(&mut wide);
-            wide.into()
-        }
         match self {
             Self::F32(numbers) => numbers.get(range).unwrap_or_default().into(),
-            Self::F16(numbers) => {
-                let part = numbers.get(range).unwrap_or_default();
-                widened(part.len(), |wide| part.convert_to_f32_slice(wide))
-            }
-            Self::Bf16(numbers) => {
-                let part = numbers.get(range).unwrap_or_default();
-                widened(part.len(), |wide| part.convert_to_f32_slice(wide))
-            }
+            Self::F16(numbers) => numbers.get(range).unwrap_or_default().to_f32_vec().into(),
+            Self::Bf16(numbers) => numbers.get(range).unwrap_or_default().to_f32_vec().into(),
         }
     }
 }
@@ -261,25 +242,16 @@ impl Masked {
     }
 }
 
-/// Extends a vector and returns its new end.
-fn more<T: Copy>(numbers: &mut Vec<T>, len: usize, zero: T) -> &mut [T] {
+/// Appends `len` numbers of a file, whose bytes are little-endian.
+fn extend<T: Pod>(numbers: &mut Vec<T>, len: usize, file: &mut dyn Read) -> io::Result<()> {
     let old = numbers.len();
-    numbers.resize(old + len, zero);
-    &mut numbers[old..]
-}
-
-fn read_half(bits: &mut [u16], file: &mut dyn Read) -> io::Result<()> {
-    let bytes = bytemuck::cast_slice_mut(bits);
+    numbers.resize(old + len, T::zeroed());
+    let bytes = bytemuck::cast_slice_mut(&mut numbers[old..]);
     file.read_exact(bytes)?;
-    to_native::<2>(bytes);
-    Ok(())
-}
-
-/// Converts little-endian numbers of N bytes to the byte order of this machine.
-fn to_native<const N: usize>(bytes: &mut [u8]) {
     if cfg!(target_endian = "big") {
-        bytes.as_chunks_mut::<N>().0.iter_mut().for_each(|number| number.reverse());
+        bytes.chunks_exact_mut(size_of::<T>()).for_each(<[u8]>::reverse);
     }
+    Ok(())
 }
 
 #[cfg(test)]
