@@ -12,6 +12,7 @@
 //! let scratch = [0.0; attention_scratch_len(16, 16, 8, 8)]; // of this machine
 //! ```
 
+use crate::arch::TARGET;
 use crate::attention::{scalar_scratch_len, tensor_elements};
 use crate::int8;
 
@@ -52,3 +53,18 @@ pub const fn int8_attention_bytes(n_q: usize, n_k: usize, d_k: usize, d_v: usize
         int8::scalar_scratch_len(n_q, n_k, d_k, d_v).saturating_mul(size_of::<i32>()),
     )
 }
+
+/// On a microcontroller the sizes are those of the target. In 8 bits they may be those of a core that needs more.
+const _: () = {
+    let sizes = [0, 1, 3, 4, 6, 7, 16, 33, 256, 300, 5000];
+    let mut i = 0;
+    while i < sizes.len() * sizes.len() {
+        let (n_q, n_k) = (sizes[i % sizes.len()], sizes[i / sizes.len()]);
+        let (d_k, d_v) = (sizes[i % 9], sizes[(i + 1) % 9]);
+        let bytes = crate::attention_bytes(n_q, n_k, d_k, d_v);
+        assert!(TARGET.packs || attention_bytes(n_q, n_k, d_k, d_v) == bytes);
+        let bytes = int8::attention_bytes(n_q, n_k, d_k, d_v);
+        assert!(int8_attention_bytes(n_q, n_k, d_k, d_v) >= bytes);
+        i += 1;
+    }
+};

@@ -3,7 +3,7 @@
 
 use core::cell::Cell;
 
-use crate::arch::int8::halve_pairs;
+use super::ratio::MOST;
 
 /// The score of a hidden key. Its distance to any score is larger than that of two scores can be.
 pub(crate) const HIDDEN: i32 = i32::MIN;
@@ -93,7 +93,39 @@ pub(crate) fn weigh<const R: usize>(exponent: &Exponent, scores: &mut [[i32; R]]
             pair[r].set((low | (high << 16)) as i32);
         }
     }
-    halve_pairs(total, scores, r)
+    halve(total, scores, r)
+}
+
+/// The number of times that the weights of a row must be halved for their total to fall below half of [`MOST`]. Rounding up
+/// adds at most half a unit for each of 2¹⁷ keys, so the total then stays below [`MOST`].
+#[inline(always)]
+fn excess(total: u32) -> u32 {
+    (MOST / 2 - 1).leading_zeros().saturating_sub(total.leading_zeros())
+}
+
+/// A weight, halved `excess` times, at least once, and rounded to the nearest integer.
+#[inline(always)]
+fn halved(weight: u32, excess: u32) -> u32 {
+    ((weight >> (excess - 1)) + 1) >> 1
+}
+
+/// Halves the weights numbered `r`, which lie two in a word in the first half of the memory that held the scores, as often as their
+/// `total` requires. Returns the new total.
+#[inline(always)]
+fn halve<const R: usize>(total: u32, weights: &mut [[i32; R]], r: usize) -> u32 {
+    let excess = excess(total);
+    if excess == 0 {
+        return total;
+    }
+    let (mut sum, words) = (0, weights.len() / 2);
+    for word in weights.iter_mut().take(words).filter_map(|words| words.get_mut(r)) {
+        let both = *word as u32;
+        let (low, high) = (halved(both & 0xffff, excess), halved(both >> 16, excess));
+        sum += low + high;
+        *word = (low | (high << 16)) as i32;
+    }
+    debug_assert!(sum < MOST, "{sum}");
+    sum
 }
 
 #[cfg(test)]

@@ -75,10 +75,9 @@ pub use self::requantize::{divide_by_power, narrow, requantize};
 
 pub(crate) use self::exponent::Exponent;
 use self::quantize::check_scale;
-pub(crate) use self::ratio::Factor;
 use self::ratio::Ratio;
 use self::rows::scratch_len;
-pub(crate) use self::rows::{Rows, halve, scalar_scratch_len};
+pub(crate) use self::rows::{Rows, scalar_scratch_len};
 use crate::arch::dispatch;
 use crate::attention::tensor_elements;
 use crate::error::{Error, check_most, check_shape};

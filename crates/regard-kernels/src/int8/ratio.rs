@@ -3,6 +3,7 @@
 use core::num::NonZeroU32;
 
 use crate::Error;
+use crate::arch::int8::Factor;
 
 /// The largest sum of a row's weights for which no weighted sum of 8-bit values leaves 32 bits.
 pub(crate) const MOST: u32 = 1 << 24;
@@ -47,24 +48,5 @@ impl Ratio {
         }
         // ratio / total = quotient · 2^(exponent − 24 + zeros − 8).
         Factor { multiplier: quotient as i32, shift: (-self.exponent) as u32 - zeros }
-    }
-}
-
-/// A factor: `multiplier` · 2^−(32 + `shift`).
-#[derive(Clone, Copy)]
-pub(crate) struct Factor {
-    pub(crate) multiplier: i32,
-    pub(crate) shift: u32,
-}
-
-impl Factor {
-    pub(crate) const ZERO: Self = Self { multiplier: 0, shift: 1 };
-
-    /// The product, rounded to the nearest 8-bit integer (halves up).
-    #[inline(always)]
-    pub(crate) fn times(self, sum: i32) -> i8 {
-        let product = ((i64::from(sum) * i64::from(self.multiplier)) >> 32) as i32;
-        let rounded = ((product >> (self.shift - 1)) + 1) >> 1;
-        rounded.clamp(i32::from(i8::MIN), i32::from(i8::MAX)) as i8
     }
 }

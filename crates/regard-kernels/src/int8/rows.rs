@@ -1,9 +1,9 @@
 //! The rows of an attention on 8-bit integers, in groups: scores, weights, and the weighted sums of the values.
 
 use super::exponent::{Exponent, HIDDEN, weigh};
-use super::ratio::{Factor, MOST, Ratio};
+use super::ratio::Ratio;
 use crate::arch::int8::{
-    GROUP, Queries, Values, dsp_query_words, dsp_value_words, query_words, value_words,
+    Factor, GROUP, Queries, Values, dsp_query_words, dsp_value_words, query_words, value_words,
 };
 use crate::arch::{Kernel, Simd};
 use crate::attention::Visible;
@@ -136,35 +136,4 @@ fn hide<const R: usize>(
             }
         }
     }
-}
-
-/// The number of times that the weights of a row must be halved for their total to fall below half of [`MOST`]. Rounding up
-/// adds at most half a unit for each of 2¹⁷ keys, so the total then stays below [`MOST`].
-#[inline(always)]
-fn excess(total: u32) -> u32 {
-    (MOST / 2 - 1).leading_zeros().saturating_sub(total.leading_zeros())
-}
-
-/// A weight, halved `excess` times, at least once, and rounded to the nearest integer.
-#[inline(always)]
-fn halved(weight: u32, excess: u32) -> u32 {
-    ((weight >> (excess - 1)) + 1) >> 1
-}
-
-/// Halves a row's weights, two in a word, as often as their `total` requires. Returns the new total.
-#[inline(always)]
-pub(crate) fn halve<'a>(total: u32, words: impl Iterator<Item = &'a mut i32>) -> u32 {
-    let excess = excess(total);
-    if excess == 0 {
-        return total;
-    }
-    let mut sum = 0;
-    for word in words {
-        let both = *word as u32;
-        let (low, high) = (halved(both & 0xffff, excess), halved(both >> 16, excess));
-        sum += low + high;
-        *word = (low | (high << 16)) as i32;
-    }
-    debug_assert!(sum < MOST, "{sum}");
-    sum
 }

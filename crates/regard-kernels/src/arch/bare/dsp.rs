@@ -3,23 +3,15 @@
 
 use core::arch::{asm, naked_asm};
 
-use crate::arch::int8::{Fours, GROUP, dsp_query_words, dsp_value_words, pairs};
-use crate::int8::Factor;
+use crate::arch::int8::{Factor, Fours, GROUP, pairs};
+pub(crate) use crate::arch::int8::{
+    dsp_query_words as query_words, dsp_value_words as value_words,
+};
 use crate::invariant::Promised as _;
 use crate::{Mat, MatMut};
 
 /// Columns of the values that are multiplied by the weights at a time.
 const COLUMNS: usize = 16;
-
-/// Words of memory that [`Queries`] need.
-pub(crate) const fn query_words(rows: usize, d_k: usize) -> usize {
-    dsp_query_words(rows, d_k)
-}
-
-/// Words of memory that [`Values`] needs for a transposed copy. It makes the copy only where it saves time and is small.
-pub(crate) const fn value_words(n_q: usize, n_k: usize, d_v: usize) -> usize {
-    dsp_value_words(n_q, n_k, d_v)
-}
 
 /// `R` queries, ready for dot products with keys: widened to 16 bits.
 pub(crate) struct Queries<'a, const R: usize>(&'a [Fours<R>]);

@@ -406,25 +406,3 @@ pub(super) fn row_times_panel(
     }
     all
 }
-
-/// Checks that on a microcontroller the sizes of [`microcontroller`](crate::microcontroller) are those of the target; in 8 bits
-/// they may be those of a core that needs more.
-#[cfg(scalar)]
-const _: () = {
-    let sizes = [0, 1, 3, 4, 6, 7, 16, 33, 256, 300, 5000];
-    let mut i = 0;
-    while i < sizes.len() * sizes.len() {
-        let (n_q, n_k) = (sizes[i % sizes.len()], sizes[i / sizes.len()]);
-        let (d_k, d_v) = (sizes[i % 9], sizes[(i + 1) % 9]);
-        assert!(
-            crate::microcontroller::attention_bytes(n_q, n_k, d_k, d_v)
-                == crate::attention_bytes(n_q, n_k, d_k, d_v)
-        );
-        let (most, bytes) = (
-            crate::microcontroller::int8_attention_bytes(n_q, n_k, d_k, d_v),
-            crate::int8::attention_bytes(n_q, n_k, d_k, d_v),
-        );
-        assert!(if cfg!(dsp) { most == bytes } else { most >= bytes });
-        i += 1;
-    }
-};

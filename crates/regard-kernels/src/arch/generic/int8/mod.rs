@@ -1,7 +1,6 @@
 //! The innermost loops of attention on 8-bit integers. Sums of integers are exact, so the result has the same bits on every
 //! tier, in whatever order a tier adds.
 
-use crate::int8::halve;
 use crate::invariant::Promised as _;
 
 #[cfg(not(dsp))]
@@ -37,9 +36,21 @@ pub(in crate::arch) fn pairs<const R: usize>(weights: &[[i32; R]]) -> &[Fours<R>
     fours.get(..fours.len() / 2).promised()
 }
 
-/// Applies [`halve`] to the weights numbered `r`, which lie two in a word in the first half of the memory that held the scores.
-#[inline(always)]
-pub(crate) fn halve_pairs<const R: usize>(total: u32, weights: &mut [[i32; R]], r: usize) -> u32 {
-    let words = weights.len() / 2;
-    halve(total, weights.iter_mut().take(words).filter_map(|words| words.get_mut(r)))
+/// A factor: `multiplier` · 2^−(32 + `shift`).
+#[derive(Clone, Copy)]
+pub(crate) struct Factor {
+    pub(crate) multiplier: i32,
+    pub(crate) shift: u32,
+}
+
+impl Factor {
+    pub(crate) const ZERO: Self = Self { multiplier: 0, shift: 1 };
+
+    /// The product, rounded to the nearest 8-bit integer (halves up).
+    #[inline(always)]
+    pub(crate) fn times(self, sum: i32) -> i8 {
+        let product = ((i64::from(sum) * i64::from(self.multiplier)) >> 32) as i32;
+        let rounded = ((product >> (self.shift - 1)) + 1) >> 1;
+        rounded.clamp(i32::from(i8::MIN), i32::from(i8::MAX)) as i8
+    }
 }

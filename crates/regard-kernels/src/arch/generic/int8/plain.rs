@@ -1,9 +1,8 @@
 //! The loops in plain Rust: tiles of four keys, or of four keys and four columns, whose sums stay in registers. The loops are
 //! written out, because a compiler that optimises for size unrolls none.
 
-use super::{Fours, pairs};
+use super::{Factor, Fours, pairs};
 use crate::arch::shared;
-use crate::int8::Factor;
 use crate::invariant::Promised as _;
 use crate::{Mat, MatMut};
 
