@@ -24,6 +24,9 @@ use serde::de::DeserializeOwned;
 
 use crate::threads;
 
+/// An array of NumPy, of float32.
+type Floats<'py> = Bound<'py, PyArrayDyn<f32>>;
+
 /// What a model is given to read: a text, the bytes of an image, the numbers of an image, of a spectrogram or of a recording, or
 /// ids.
 enum Words<'py> {
@@ -143,7 +146,7 @@ pub(crate) struct Unchanged(Baseline);
 #[pymethods]
 impl Unchanged {
     /// The logits of the unchanged run.
-    fn logits<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArrayDyn<f32>>>> {
+    fn logits<'py>(&self, py: Python<'py>) -> PyResult<Option<Floats<'py>>> {
         self.0.logits().map(|logits| array(py, logits.clone())).transpose()
     }
 }
@@ -275,11 +278,7 @@ impl Opened {
     }
 
     /// A weight or a bias by its name, or `None` if the model does not have it.
-    fn parameter<'py>(
-        &self,
-        py: Python<'py>,
-        name: &str,
-    ) -> PyResult<Option<Bound<'py, PyArrayDyn<f32>>>> {
+    fn parameter<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Option<Floats<'py>>> {
         let values = self.compute(py, |model| model.parameter(name))?;
         values.map(|values| array(py, values)).transpose()
     }
@@ -390,7 +389,7 @@ impl Opened {
         hooks: Vec<(String, Py<PyAny>)>,
         last: bool,
         after: Option<Py<Unchanged>>,
-    ) -> PyResult<(Option<Bound<'py, PyArrayDyn<f32>>>, Bound<'py, PyDict>)> {
+    ) -> PyResult<(Option<Floats<'py>>, Bound<'py, PyDict>)> {
         let rows = if last { 1 } else { usize::MAX };
         let lengths: Vec<_> = inputs.iter().map(|one| one.get().prepared.lengths()).collect();
         let kept = self.description_of().places_named(&keep).map_err(python_error)?;
@@ -455,7 +454,7 @@ impl Opened {
         each: Json<Each>,
         last: bool,
         done: Option<Py<PyAny>>,
-    ) -> PyResult<(Bound<'py, PyArrayDyn<f32>>, Bound<'py, PyArrayDyn<f32>>)> {
+    ) -> PyResult<(Floats<'py>, Floats<'py>)> {
         let given = given.get();
         let changes = self.model.changes(&each.0).map_err(python_error)?;
         let changes: Vec<Change> = changes.into_iter().map(|(_, change)| change).collect();
@@ -522,7 +521,7 @@ impl Opened {
         &self,
         py: Python<'py>,
         stream: PyReadonlyArrayDyn<'py, f32>,
-    ) -> PyResult<Option<Bound<'py, PyArrayDyn<f32>>>> {
+    ) -> PyResult<Option<Floats<'py>>> {
         let data = stream.as_slice().map_err(|e| PyValueError::new_err(e.to_string()))?.to_vec();
         let stream = Values { shape: stream.shape().to_vec(), data };
         let logits = self.compute(py, |model| model.lens(&stream))?;
@@ -611,7 +610,7 @@ fn call(
     }
     let numpy = crate::tensor::numpy(py)?;
     let result = numpy.call_method1("ascontiguousarray", (result, "float32"))?;
-    let result: Bound<'_, PyArrayDyn<f32>> = result.cast_into()?;
+    let result: Floats<'_> = result.cast_into()?;
     if result.shape() != shape {
         let found = result.shape();
         return Err(PyValueError::new_err(format!(
@@ -623,7 +622,7 @@ fn call(
 }
 
 /// An array that owns the numbers.
-fn array(py: Python<'_>, values: Values) -> PyResult<Bound<'_, PyArrayDyn<f32>>> {
+fn array(py: Python<'_>, values: Values) -> PyResult<Floats<'_>> {
     PyArray1::from_vec(py, values.data).reshape(values.shape)
 }
 

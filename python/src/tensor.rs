@@ -172,7 +172,7 @@ impl<'py> Array<'py> {
             let wide = wide.call_method1(intern!(py, "astype"), ("uint32",))?;
             array = wide.call_method1(intern!(py, "view"), ("float32",))?;
         }
-        Ok(numpy(py)?.call_method1("require", (array, "=f4", ["C", "A"]))?.extract()?)
+        numpy(py)?.call_method1("require", (array, "=f4", ["C", "A"]))?.extract()
     }
 
     /// The numbers as heads. They are copied if heads cannot describe their layout.
