@@ -6,6 +6,7 @@ use egui_plot::{
     AxisHints, FilledArea, GridMark, HoverPosition, Line, LineStyle, Plot as Axes, PlotPoint,
     PlotPoints, Points, VLine,
 };
+use regard_figure::numbers::spoken;
 use regard_figure::{Plot, Scale};
 
 use crate::explain::{explain, found};
@@ -70,9 +71,11 @@ fn draw(ui: &mut Ui, caption: &str, plot: &Plot, height: f32) {
         })
         .custom_x_axes(vec![
             ticks(ui, AxisHints::new_x())
-                .formatter(move |mark, _| rounded(scale.value(mark.value))),
+                .formatter(move |mark, _| spoken(scale.value(mark.value) as f32)),
         ])
-        .custom_y_axes(vec![ticks(ui, AxisHints::new_y()).formatter(|mark, _| plain(mark.value))]);
+        .custom_y_axes(vec![
+            ticks(ui, AxisHints::new_y()).formatter(|mark, _| spoken(mark.value as f32)),
+        ]);
     let (low, high) = temperature::bounds();
     if scale == Scale::Decades {
         axes = axes.default_x_bounds(low, high);
@@ -166,31 +169,9 @@ fn ticks<'a>(ui: &Ui, axis: AxisHints<'a>) -> AxisHints<'a> {
         .tick_label_color(ui.visuals().weak_text_color())
 }
 
-/// A number without trailing digits.
-fn plain(x: f64) -> String {
-    format!("{}", (x * 1e6).round() / 1e6)
-}
-
-/// A number with four significant digits.
-fn rounded(x: f64) -> String {
-    if x == 0.0 || !x.is_finite() {
-        return format!("{x}");
-    }
-    let unit = 10_f64.powi(3 - x.abs().log10().floor() as i32);
-    format!("{}", (x * unit).round() / unit)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn four_digits_are_significant() {
-        for (x, text) in [(0.0, "0"), (64.0, "64"), (0.214_34, "0.2143"), (123_456.0, "123500")] {
-            assert_eq!(rounded(x), text);
-        }
-        assert_eq!(rounded(-1.234_56e-5), "-0.00001235");
-    }
 
     #[test]
     fn marks_are_few_and_round() {
