@@ -6,7 +6,7 @@
 use super::widen::{f32_from_bf16, f32_from_f16};
 use super::{Kernel, LANES, MR, Panel, Panels, one_by_one};
 use crate::invariant::Promised as _;
-use crate::{Half, Mat, MatMut};
+use crate::{Mat, MatMut};
 
 /// Operations that compute each lane on its own, for any number of lanes.
 pub(crate) trait Lanes: Copy {
@@ -309,11 +309,15 @@ pub(crate) trait Simd: Lanes {
         self.load(&lanes)
     }
 
-    /// Σₜ x\[t\]·panel\[t\] over as many rows as both have: one chain of multiply-adds in ascending order for each lane. `None`
-    /// on a tier whose best loop for one row and one panel is to widen row by row.
+    /// Σₜ x\[t\]·panel\[t\] over as many rows as both have, of bfloat16 or of binary16: one chain of multiply-adds in ascending
+    /// order for each lane. `None` on a tier whose best loop for one row and one panel is to widen row by row.
     #[inline(always)]
-    fn row_times_panel(self, half: Half, x: &[f32], panel: &[[u16; LANES]]) -> Option<Self::V> {
-        let _ = (half, x, panel);
+    fn row_times_panel<const BF16: bool>(
+        self,
+        x: &[f32],
+        panel: &[[u16; LANES]],
+    ) -> Option<Self::V> {
+        let _ = (x, panel);
         None
     }
 

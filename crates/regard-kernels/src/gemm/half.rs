@@ -200,8 +200,7 @@ fn chains<S: Simd, const BF16: bool, const R: usize, const P: usize>(
         return sums;
     }
     if let ([row], [column]) = (rows.as_slice(), columns.as_slice())
-        && let Some(sum) =
-            simd.row_times_panel(if BF16 { Half::Bf16 } else { Half::F16 }, row, column)
+        && let Some(sum) = simd.row_times_panel::<BF16>(row, column)
     {
         return [[sum; P]; R];
     }

@@ -31,7 +31,7 @@ use super::generic::tile::Panels;
 use super::widen::f32_from_f16;
 use super::{Kernel, LANES, Lanes, Map, Panel, Shape, Simd, Zip, one_by_one, operations};
 use crate::invariant::Promised as _;
-use crate::{Half, Mat, MatMut};
+use crate::{Mat, MatMut};
 
 /// A block of 16 lanes, one at a time.
 #[derive(Clone, Copy)]
@@ -183,10 +183,15 @@ impl Simd for Scalar {
     };
 
     #[inline(always)]
-    fn row_times_panel(self, half: Half, x: &[f32], panel: &[[u16; LANES]]) -> Option<Self::V> {
-        Some(match half {
-            Half::F16 => row_times_panel(x, panel, f32_from_f16),
-            Half::Bf16 => row_times_panel_bf16(x, panel),
+    fn row_times_panel<const BF16: bool>(
+        self,
+        x: &[f32],
+        panel: &[[u16; LANES]],
+    ) -> Option<Self::V> {
+        Some(if BF16 {
+            row_times_panel_bf16(x, panel)
+        } else {
+            row_times_panel(x, panel, f32_from_f16)
         })
     }
 
