@@ -1,8 +1,7 @@
 //! The temperature of a softmax, with its limits 0 and ∞.
 
 use crate::Error;
-use crate::arch::{Simd, one_by_one};
-use crate::attention::{Linked, RowStep};
+use crate::arch::one_by_one;
 
 /// The temperature that divides the scores before softmax: `softmax(s / T)`.
 ///
@@ -88,9 +87,9 @@ impl Temperature {
         }
     }
 
-    /// [`prepare`](Self::prepare) as a step, or `None` if it changes nothing at this temperature.
-    pub(crate) fn preparation(self) -> Option<Linked<Self>> {
-        (self.0 > HIGH).then(|| Linked::new(self))
+    /// Whether [`prepare`](Self::prepare) changes scores.
+    pub(crate) fn prepares(self) -> bool {
+        self.0 > HIGH
     }
 
     /// Prepares a row of scores for a temperature so high that dividing their differences is not enough. At T = ∞ every score
@@ -108,13 +107,6 @@ impl Temperature {
                 *x *= REDUCTION;
             }
         }
-    }
-}
-
-impl RowStep for Temperature {
-    #[inline(always)]
-    fn apply<S: Simd>(self, _simd: S, scores: &mut [f32]) {
-        self.prepare(scores);
     }
 }
 

@@ -30,7 +30,7 @@ mod values;
 mod weights;
 
 pub use self::describe::{Attention, Stage};
-pub(crate) use self::mask::{Linked, RowStep, Visible};
+pub(crate) use self::mask::Visible;
 pub use self::mask::{Mask, Position, Window};
 pub use self::partial::{CHUNK_KEYS, Partial, TILE_KEYS, merge_finished};
 pub use self::scratch::{attention_bytes, attention_scratch_len};

@@ -18,7 +18,7 @@ use core::f32::consts::LOG2_E;
 use core::hint::black_box;
 use core::ops::Range;
 
-use super::mask::{Linked, Visible};
+use super::mask::{Linked, RowStep, Visible};
 use super::scores::Group;
 use crate::arch::{Exp2ToZero, Kernel, LANES, Simd, largest, max_lanes};
 use crate::invariant::Promised as _;
@@ -42,9 +42,17 @@ pub(crate) struct WeightRule {
     pub(crate) preparation: Option<Linked<Temperature>>,
 }
 
+impl RowStep for Temperature {
+    #[inline(always)]
+    fn apply<S: Simd>(self, _simd: S, scores: &mut [f32]) {
+        self.prepare(scores);
+    }
+}
+
 impl WeightRule {
     pub(crate) fn new(temperature: Temperature, factor: f32) -> Self {
-        Self { temperature, factor, preparation: temperature.preparation() }
+        let preparation = temperature.prepares().then(|| Linked::new(temperature));
+        Self { temperature, factor, preparation }
     }
 
     /// `score`, prepared for the temperature.
