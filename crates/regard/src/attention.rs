@@ -5,8 +5,8 @@ use core::hash::{Hash, Hasher};
 
 use regard_kernels::{Attention as Kernel, Mask as HeadMask, Temperature};
 
-use crate::Mask;
 use crate::error::{Error, check_shape};
+use crate::mask::{Mask, bits};
 
 /// Scaled dot-product attention over \[batch, heads, tokens, head_dim\]. It is described once, and runs on any tensors that
 /// fit.
@@ -63,11 +63,6 @@ impl Hash for Attention<'_> {
         sinks.map(bits).hash(state);
         mask.hash(state);
     }
-}
-
-/// The bits of numbers, which can be hashed.
-pub(crate) fn bits(x: &[f32]) -> Vec<u32> {
-    x.iter().map(|x| x.to_bits()).collect()
 }
 
 impl<'a> Attention<'a> {

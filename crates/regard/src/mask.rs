@@ -6,7 +6,6 @@ use core::ops::Range;
 
 use regard_kernels::{Mask as HeadMask, Mat, Position, Window};
 
-use crate::attention::bits;
 use crate::error::{Error, check_shape};
 use crate::rule::{Place, Rule, hull};
 use crate::view::{check_elements, len_of};
@@ -45,6 +44,11 @@ impl Hash for Mask<'_> {
         (causal, window, key_lengths, rule, allowed.is_some(), bias.is_some()).hash(state);
         alibi.map(|(position, slopes)| (position, bits(slopes))).hash(state);
     }
+}
+
+/// The bits of numbers, which can be hashed.
+pub(crate) fn bits(x: &[f32]) -> Vec<u32> {
+    x.iter().map(|x| x.to_bits()).collect()
 }
 
 impl<'a> Mask<'a> {
