@@ -10,6 +10,7 @@ mod memo;
 pub mod message;
 pub mod model;
 mod plots;
+mod room;
 mod session;
 pub mod temperature;
 mod viewport;
@@ -18,7 +19,8 @@ pub mod walkthrough;
 pub use self::host::Host;
 pub use self::memo::Memo;
 pub use self::plots::PlotName;
-pub use self::session::{Appearance, Room, Session, SessionFormat, Theme};
+pub use self::room::Room;
+pub use self::session::{Appearance, Session, SessionFormat, Theme};
 pub use self::viewport::{Cell, Viewport};
 
 use std::path::{Path, PathBuf};
