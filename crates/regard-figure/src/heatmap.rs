@@ -78,7 +78,7 @@ impl Layout {
         let square = (SIDE / rows.max(cols)).clamp(smallest, LARGEST_CELL);
         let cell = [cols, rows].map(|n| square.max((SHORTEST / n).min(LONGEST_CELL)));
         // The numbers of a table have digits of their own, so its columns are as wide as its widest number.
-        let number = |x: &f32| width(&numbers::cell(matrix.number(*x), 0, palette)) * NUMBER + GAP;
+        let number = |x: &f32| width(&palette.number(matrix.number(*x), 0)) * NUMBER + GAP;
         let widest = matrix.values.iter().filter(|_| palette.is_plain()).map(number);
         let cell = [widest.fold(cell[0], f64::max), cell[1]];
         let font = cell.map(|side| (side * 0.8).clamp(SMALLEST_FONT, FONT));
@@ -137,7 +137,7 @@ fn push_cells(figure: &mut Figure, matrix: &LabelledMatrix, palette: Palette, la
         return;
     }
     let fits = |text: &str| width(text) * NUMBER <= cell[0] - 2.0;
-    let text = |x: f32, decimals| numbers::cell(matrix.number(x), decimals, palette);
+    let text = |x: f32, decimals| palette.number(matrix.number(x), decimals);
     // The hatch stands for the weight 0, or for the large number, that a mask puts there.
     let is_shown = |x: f32| !(is_masked(x) && matrix.masked.is_finite());
     let shown = || matrix.values.iter().copied().enumerate().filter(|(_, x)| is_shown(*x));

@@ -1,7 +1,5 @@
 //! Numbers for readers.
 
-use crate::Palette;
-
 /// The most decimals that a cell shows, unless all numbers are tiny.
 const MOST: usize = 3;
 /// With more decimals than these, and from a million on, a number has an exponent.
@@ -45,12 +43,6 @@ fn rounded(x: f32, decimals: usize) -> String {
     let text =
         if text.trim_matches(['-', '0', '.']).is_empty() { text.replace('-', "") } else { text };
     text.replace('-', "−")
-}
-
-/// A number for a cell of a matrix with this palette. The columns of a table without colours have different units, so each of
-/// its numbers has three digits of its own.
-pub fn cell(x: f32, decimals: usize, palette: Palette) -> String {
-    if palette.is_plain() && x.is_finite() { spoken(x) } else { fixed(x, decimals) }
 }
 
 /// A number by itself, to three digits: "0.42", "1.3e−9", "masked", "not a number".
@@ -138,12 +130,6 @@ mod tests {
         for (x, decimals, text) in cases {
             assert_eq!(fixed(x, decimals), text);
         }
-    }
-
-    #[test]
-    fn a_small_number_in_a_table_is_not_rounded_to_0() {
-        assert_eq!(cell(0.000_35, 3, Palette::PLAIN), "0.00035");
-        assert_eq!(cell(0.000_35, 3, Palette::weights(1.0, crate::Look::default())), "0.000");
     }
 
     #[test]

@@ -223,6 +223,22 @@ impl Palette {
         [low, middle, high]
     }
 
+    /// A number as a cell shows it. The columns of a table without colours have different units, so each of its numbers has three
+    /// digits of its own.
+    ///
+    /// ```
+    /// use regard_figure::{Look, Palette};
+    /// assert_eq!(Palette::PLAIN.number(0.000_35, 3), "0.00035");
+    /// assert_eq!(Palette::weights(1.0, Look::default()).number(0.000_35, 3), "0.000");
+    /// ```
+    pub fn number(self, x: f32, decimals: usize) -> String {
+        if self.is_plain() && x.is_finite() {
+            numbers::spoken(x)
+        } else {
+            numbers::fixed(x, decimals)
+        }
+    }
+
     /// The colour of a number: red, green and blue. A number outside the range has the colour of the nearer end.
     pub fn rgb(self, x: f32) -> [u8; 3] {
         self.texel(self.texels()(x))

@@ -117,7 +117,7 @@ fn push_cells(
     palette: Palette,
 ) {
     let decimals = numbers::decimals(numbers);
-    let text = |x: f32| numbers::cell(x, decimals, palette);
+    let text = |x: f32| palette.number(x, decimals);
     let widest = |labels: &[String]| labels.iter().map(|label| label.width()).max().unwrap_or(0);
     let widest_number = numbers.iter().map(|x| text(*x).width()).max().unwrap_or(0);
     let width = 2 + widest_number.max(widest(cols));

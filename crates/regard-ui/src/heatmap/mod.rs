@@ -268,7 +268,7 @@ impl<'a> Heatmap<'a> {
     /// A number as the cell shows it.
     fn text(&self, x: f32, decimals: usize) -> String {
         let x = if x == f32::NEG_INFINITY { self.masked } else { x };
-        numbers::cell(x, decimals, self.picture.palette())
+        self.picture.palette().number(x, decimals)
     }
 
     fn number(&self, (row, col): Cell) -> Option<f32> {

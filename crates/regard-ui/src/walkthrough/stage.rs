@@ -281,7 +281,7 @@ impl<'a> StagePlace<'a> {
         } else {
             colors::ink_on(fade(fill))
         };
-        self.in_cell(rect.center(), numbers::cell(x, decimals, palette), ink);
+        self.in_cell(rect.center(), palette.number(x, decimals), ink);
     }
 
     /// Writes a number into a cell, if it has room for one.
