@@ -117,6 +117,7 @@ fn multiply<S: Simd, B: Source>(
             let epilogue = if t == 0 { first_steps } else { next_steps };
             for start in (0..rows).step_by(blocks.rows) {
                 let a = a.block(start, blocks.rows, t, steps.len());
+                let tiles = a.rows().div_ceil(S::SHAPE.rows);
                 // A narrow tier reads the columns of B with one stride, which leads from panel to panel only if B is not packed.
                 let at_once = if S::NARROW {
                     1
@@ -127,13 +128,13 @@ fn multiply<S: Simd, B: Source>(
                 for panel in (0..count).step_by(at_once) {
                     let panels = at_once.min(count - panel);
                     let (b, col) = (b.from(panel).first(panels), col + panel * LANES);
-                    let mut row = 0;
+                    let (mut row, mut tile) = (0, 0);
                     while row < a.rows() {
                         let (size, groups) = next_groups::<S>(a.rows() - row);
-                        let a = a.rows_from(row, size * groups);
+                        let (b, a) = (b.followed(tile, tiles), a.rows_from(row, size * groups));
                         let out = &mut out.rows_from(start + row);
-                        gebp(simd, a, b.followed(row == 0), out, col, size, panels, epilogue);
-                        row += size * groups;
+                        gebp(simd, a, b, out, col, size, panels, epilogue);
+                        (row, tile) = (row + size * groups, tile + groups);
                     }
                 }
             }

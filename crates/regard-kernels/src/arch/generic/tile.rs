@@ -81,8 +81,9 @@ pub(crate) struct Panels<'a> {
     )]
     pub(in crate::arch) col_stride: usize,
     panel_stride: usize,
-    /// Whether the tiles ask for the panels that follow. See [`followed`](Self::followed).
-    followed: bool,
+    /// The first of the tiles that ask for the panels that follow, and how many these tiles are. See
+    /// [`followed`](Self::followed).
+    asking: Option<(usize, usize)>,
 }
 
 impl<'a> Panels<'a> {
@@ -96,7 +97,7 @@ impl<'a> Panels<'a> {
             row_stride: LANES,
             col_stride: 1,
             panel_stride: depth * LANES,
-            followed: false,
+            asking: None,
         }
     }
 
@@ -110,7 +111,7 @@ impl<'a> Panels<'a> {
             row_stride: b.stride(),
             col_stride: 1,
             panel_stride: LANES,
-            followed: false,
+            asking: None,
         }
     }
 
@@ -126,7 +127,7 @@ impl<'a> Panels<'a> {
             row_stride: 1,
             col_stride: b.stride(),
             panel_stride,
-            followed: false,
+            asking: None,
         }
     }
 
@@ -147,10 +148,11 @@ impl<'a> Panels<'a> {
         Self { data, depth: len.min(self.depth.saturating_sub(start)), ..self }
     }
 
-    /// These panels, and whether the same rows of A meet the panels behind them next. If so, the tiles share the work to ask for
-    /// those, so that they are in a cache by then. Few rows of A would otherwise wait for a large B, which comes from memory.
-    pub(crate) fn followed(self, followed: bool) -> Self {
-        Self { followed, ..self }
+    /// These panels, for the tiles from number `first` of `tiles`, which meet the panels behind them next. The tiles share the work
+    /// to ask for those, so that they are in a cache by then. Few rows of A would otherwise wait for a large B, which comes from
+    /// memory.
+    pub(crate) fn followed(self, first: usize, tiles: usize) -> Self {
+        Self { asking: Some((first, tiles)), ..self }
     }
 
     /// Whether all rows of the first `count` panels lie within the data.
@@ -277,12 +279,12 @@ impl<const R: usize, const P: usize> Kernel for Tiles<'_, '_, R, P> {
         let Self { a, b, out, col, epilogue } = self;
         let whole = col + P * LANES <= out.cols();
         let (a_stride, b_stride) = (a.stride(), b.row_stride);
-        let tiles = a.rows() / R;
+        let (first_asking, asking) = b.asking.unwrap_or((usize::MAX, usize::MAX));
         // The steps between two requests for panels. Few tiles make many requests, which are spread, because few lines can be on
         // their way at a time. A tier whose rounds have one step makes none.
         let at_once = match S::SHAPE.unrolled {
             1 => b.depth.max(1),
-            steps if tiles < 4 => steps,
+            steps if asking < 4 => steps,
             steps => 4 * steps,
         };
         for (tile, row) in (0..a.rows()).step_by(R).enumerate() {
@@ -305,7 +307,7 @@ impl<const R: usize, const P: usize> Kernel for Tiles<'_, '_, R, P> {
             }
             let following = b.data.as_ptr().wrapping_add(P * b.panel_stride);
             // Tile i of n asks for rows i, i + n, i + 2n … of the panels that follow.
-            let mut asked = if b.followed { tile } else { usize::MAX };
+            let mut asked = first_asking.saturating_add(tile);
             for start in (0..b.depth).step_by(at_once) {
                 let end = b.depth.min(start + at_once);
                 while asked < end {
@@ -314,7 +316,7 @@ impl<const R: usize, const P: usize> Kernel for Tiles<'_, '_, R, P> {
                             following.wrapping_add(p * b.panel_stride + asked * b_stride),
                         );
                     }
-                    asked += tiles;
+                    asked += asking;
                 }
                 let mut t = start;
                 while t < end {
