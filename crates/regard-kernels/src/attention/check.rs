@@ -83,7 +83,7 @@ impl Attention<'_> {
     /// multiplies in any case, so the scale and the temperature take no time in it. `None` if something stands between the
     /// scale and the softmax.
     #[inline]
-    fn folded(&self, d_k: usize) -> Option<f32> {
+    pub(super) fn folded(&self, d_k: usize) -> Option<f32> {
         let factor = self.scale_for(d_k) * self.temperature.factor();
         let folds = self.softcap.is_none()
             && self.sink.is_none()

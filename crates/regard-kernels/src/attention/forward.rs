@@ -11,8 +11,8 @@ use super::scratch::Scratch;
 use super::tiles::Fused;
 use super::values::Values;
 use super::weights::OnlineSoftmax;
-use super::{Attention, Stage};
-use crate::arch::{Kernel, Simd, dispatch, with_default_environment};
+use super::{Attention, Stage, small};
+use crate::arch::{Kernel, LANES, Simd, TARGET, dispatch, with_default_environment};
 use crate::error::{Error, check_len, check_shape};
 use crate::invariant::{Promised as _, broken};
 use crate::softmax::{Softmax, scale_row, share_beside_sink};
@@ -69,6 +69,12 @@ impl Attention<'_> {
         out: &mut [[f32; D_V]; N_Q],
         scratch: &mut [f32],
     ) -> Result<(), Error> {
+        if const { TARGET.knows_shapes && small::fits(N_K, D_V) && D_K <= 4 * LANES }
+            && self.mask.is_none()
+            && dispatch(small::Known { attention: self, q, k, v, out: &mut *out })
+        {
+            return Ok(());
+        }
         let (q, k, v, out) = (q.into(), k.into(), v.into(), out.into());
         if N_K <= CHUNK_KEYS && self.sink.is_none() {
             // The compiler knows that the keys are not divided into chunks, and does not link the code for chunks.

@@ -16,7 +16,7 @@
 //! and second-level caches between their computation and their use.
 
 use super::scores::{Groups, NC, Scores};
-use super::small;
+use super::small::Small;
 use super::values::{AddValues, Values};
 use super::weights::{OnlineSoftmax, UpdateSoftmax};
 use crate::MatMut;
@@ -41,8 +41,10 @@ impl Kernel for &mut Fused<'_> {
     shared! { inline(always),
     /// On bare metal a function of its own, which all shapes share.
     fn run<S: Simd>(self, simd: S) {
-        if const { !S::NARROW } && small::fits(self) {
-            return simd.call(small::Small(self));
+        if const { !S::NARROW }
+            && let Some(small) = Small::new(self)
+        {
+            return simd.call(small);
         }
         let Fused { scores, values, out, softmax, whole } = self;
         scores.row_by_row = S::NARROW && scores.visible.hides_value(scores.q.rows(), &values.v);

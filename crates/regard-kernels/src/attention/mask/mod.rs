@@ -176,6 +176,12 @@ impl<'a> Mask<'a> {
         if n_q == 0 { 0..0 } else { self.visible(n_q, n_k).range_of_rows(0, n_q).0 }
     }
 
+    /// Whether the mask is [`NONE`](Self::NONE).
+    #[inline]
+    pub(crate) const fn is_none(&self) -> bool {
+        self.link.is_none()
+    }
+
     /// Whether the mask adds something to the scores.
     pub(crate) const fn has_bias(&self) -> bool {
         self.parts.bias.is_some() || self.parts.alibi.is_some()
