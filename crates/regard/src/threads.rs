@@ -185,7 +185,7 @@ impl Threads {
     }
 
     /// Calls `each` for ranges of columns of `out` \[rows, columns\], which begin at multiples of 32. The ranges run in
-    /// parallel, as in [`for_each`](Self::for_each). `each` gets \[rows, columns of the range\].
+    /// parallel, as in [`for_each`](Self::for_each). `each` gets \[rows, columns of the range\], which are then copied to their places.
     pub(crate) fn for_each_columns(
         &self,
         out: &mut [f32],
@@ -203,24 +203,28 @@ impl Threads {
         let columns = out.len() / rows;
         let shares = SHARES * (self.helpers(multiply_adds) + 1);
         let width = columns.div_ceil(shares).next_multiple_of(LEAST);
-        let compute = |parts: &mut [f32]| {
-            let jobs = parts.chunks_mut(rows * width).enumerate();
-            self.for_each(jobs, multiply_adds, 0, |_, (i, part)| {
-                each(i * width..columns.min((i + 1) * width), part)
-            })
-        };
-        if rows == 1 {
-            return compute(out);
-        }
-        let parts = &mut Scratch::of(out.len())?[..];
-        compute(&mut *parts)?;
-        for (i, part) in parts.chunks(rows * width).enumerate() {
-            let count = part.len() / rows;
-            for (to, from) in out.chunks_exact_mut(columns).zip(part.chunks_exact(count)) {
-                to[i * width..][..count].copy_from_slice(from);
+        let mut ranges: Vec<Vec<&mut [f32]>> = Vec::new();
+        ranges.resize_with(columns.div_ceil(width), || Vec::with_capacity(rows));
+        for row in out.chunks_exact_mut(columns) {
+            for (range, part) in ranges.iter_mut().zip(row.chunks_mut(width)) {
+                range.push(part);
             }
         }
-        Ok(())
+        let scratch = if rows == 1 { 0 } else { rows * width };
+        let jobs = ranges.into_iter().enumerate();
+        self.for_each(jobs, multiply_adds, scratch, |scratch, (i, mut range)| {
+            let columns = i * width..columns.min((i + 1) * width);
+            if let [row] = &mut range[..] {
+                return each(columns, row);
+            }
+            let count = columns.len();
+            let block = &mut scratch[..rows * count];
+            each(columns, block)?;
+            for (to, from) in range.into_iter().zip(block.chunks_exact(count)) {
+                to.copy_from_slice(from);
+            }
+            Ok(())
+        })
     }
 
     /// Calls `each` for every one of `jobs`. They run in parallel if there is more than one thread and the total number of
