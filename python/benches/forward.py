@@ -6,6 +6,7 @@
 A line is a number of tokens on a number of threads: the median of ours, in milliseconds; the median of the ratios of a turn's two times
 (above 1, ours is faster); and, with the multiply-add peak of a thread from `regard bench`, the share of the roofline. The roofline is
 the larger of two times: all weights read once at the speed of PyTorch's sum of as many numbers, and all operations at the peak.
+Each measured call follows one of its own kind, because threads of PyTorch spin for some milliseconds after their work.
 `REGARD_TIER=avx2` chooses the kernels of a machine without AVX-512 for ours alone.
 """
 
@@ -50,7 +51,7 @@ def main():
                 tensor = torch.tensor([ids])
                 calls = (lambda: ours(ids)), (lambda: their(tensor).logits)
                 np.testing.assert_allclose(np.asarray(calls[0]()).reshape(tokens, -1), calls[1]()[0].numpy(), atol=1e-3)
-                turns = [[timed(call) for call in calls] for _ in range(args.turns)]
+                turns = [[[timed(call), timed(call)][1] for call in calls] for _ in range(args.turns)]
                 mine, other = (statistics.median(column) for column in zip(*turns))
                 ratio = statistics.median(b / a for a, b in turns)
                 operations = 2 * weights * tokens
