@@ -164,8 +164,7 @@ pub(crate) trait Simd: Lanes {
         let _ = address;
     }
 
-    /// Prefetches the cache line of `address`, which need not exist, into the second-level cache. Only tiers do this whose
-    /// tiles have enough multiply-adds to cover the instruction.
+    /// Prefetches the cache line of `address`, which need not exist, into the second-level cache. Not every tier does.
     #[inline(always)]
     fn prefetch_later(self, address: *const f32) {
         let _ = address;

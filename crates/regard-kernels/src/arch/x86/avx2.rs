@@ -214,6 +214,15 @@ impl Simd for Avx2 {
         }
     }
 
+    #[cfg(not(miri))]
+    #[inline(always)]
+    fn prefetch_later(self, address: *const f32) {
+        // SAFETY: a prefetch of an address without memory does nothing.
+        unsafe {
+            _mm_prefetch::<_MM_HINT_T1>(address.cast());
+        }
+    }
+
     #[inline(always)]
     fn load(self, x: &[f32; LANES]) -> Self::V {
         // SAFETY: `self` proves AVX2; both loads lie within the array, and need no alignment.

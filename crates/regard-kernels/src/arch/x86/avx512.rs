@@ -265,13 +265,9 @@ impl Simd for Avx512 {
         self.0.prefetch(address);
     }
 
-    #[cfg(not(miri))] // Miri does not know the instruction.
     #[inline(always)]
     fn prefetch_later(self, address: *const f32) {
-        // SAFETY: a prefetch of an address without memory does nothing.
-        unsafe {
-            _mm_prefetch::<_MM_HINT_T1>(address.cast());
-        }
+        self.0.prefetch_later(address);
     }
 
     #[inline(always)]
