@@ -1,7 +1,7 @@
 """`regard.Model` beside TransformerLens, in turns within one process: a random model of GPT-2 small's shape, 32 tokens; and
 `regard.lens` in the study of python/tests/exploratory_analysis.py, which both run on `english`.
 
-    pip install transformer-lens ./python
+    pip install gguf transformer-lens ./python
     python python/benches/lens.py [--turns 9] [--threads 2]
 
 A line is what both do: the median over the turns of each one's time, and of the ratio of a turn's two times (above 1, ours is faster).
