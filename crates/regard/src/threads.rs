@@ -185,7 +185,8 @@ impl Threads {
     }
 
     /// Calls `each` for ranges of columns of `out` \[rows, columns\], which begin at multiples of 32. The ranges run in
-    /// parallel, as in [`for_each`](Self::for_each). `each` gets \[rows, columns of the range\], which are then copied to their places.
+    /// parallel, as in [`for_each`](Self::for_each). `each` fills \[rows, columns of the range\], and the same thread then copies
+    /// them to their places in `out`.
     pub(crate) fn for_each_columns(
         &self,
         out: &mut [f32],

@@ -69,6 +69,7 @@ impl Attention<'_> {
         out: &mut [[f32; D_V]; N_Q],
         scratch: &mut [f32],
     ) -> Result<(), Error> {
+        // The transposed keys take at most 4 KiB of stack.
         if const { TARGET.knows_shapes && small::fits(N_K, D_V) && D_K <= 4 * LANES }
             && self.mask.is_none()
             && dispatch(small::Known { attention: self, q, k, v, out: &mut *out })
