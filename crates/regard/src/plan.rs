@@ -19,7 +19,8 @@
 //! - Each block transposes the keys that it sees into tiles, which takes as long as about 20 queries. If threads share a head,
 //!   a block has at least 96 queries; otherwise it has all of them.
 //! - Each thread should have about eight blocks. The other threads then wait at the end for at most an eighth of a thread's
-//!   work. Under a causal mask the last queries see the most keys, so they are handed out first.
+//!   work. Under a causal mask the last queries see the most keys, so they are handed out first. If whole heads keep the
+//!   threads as busy, as eight heads of 512 queries do with two threads, threads share no head.
 //! - Each row of a mask tensor may lie in a page of its own. A processor caches the addresses of about 1000 pages, so with such
 //!   a mask a block has at most 512 rows. Rows that are shorter than the keys are extended for each block, which then has 96
 //!   queries.
@@ -223,15 +224,24 @@ impl<'a> Plan<'a> {
     fn block(&self, helpers: usize) -> usize {
         const SMALLEST: usize = 96;
         const ROWS_OF_MASK: usize = 512;
+        /// A block transposes its keys in the time of so many queries.
+        const TRANSPOSED: usize = 20;
         if self.mask.has_short_rows() {
             return SMALLEST; // short rows are extended for each block
         }
-        if helpers == 0 {
-            return if self.attention.mask.has_tensor() { ROWS_OF_MASK } else { usize::MAX };
-        }
+        let threads = helpers + 1;
         let heads = saturating_product(&[self.batch, self.heads]);
-        let blocks_of_each = (8 * (helpers + 1)).div_ceil(heads.max(1));
-        self.n_q.div_ceil(blocks_of_each).next_multiple_of(SMALLEST / 4).max(SMALLEST)
+        let blocks_of_each = (8 * threads).div_ceil(heads.max(1));
+        let rows = self.n_q.div_ceil(blocks_of_each).next_multiple_of(SMALLEST / 4).max(SMALLEST);
+        // The time of the thread with the most blocks, and its wait for a quarter of a block at the end.
+        let time = |count: usize| {
+            let blocks = heads.saturating_mul(count).div_ceil(threads);
+            (4 * blocks + 1).saturating_mul(self.n_q.div_ceil(count) + TRANSPOSED)
+        };
+        if helpers > 0 && time(self.n_q.div_ceil(rows).max(1)) < time(1) {
+            return rows;
+        }
+        if self.attention.mask.has_tensor() { ROWS_OF_MASK } else { usize::MAX }
     }
 
     /// All blocks of so many rows and keys, in the order of the result. A head without keys has a block without keys.

@@ -44,6 +44,24 @@ fn progress_ends_with_all_done() {
     assert_eq!(most.into_inner(), all_parts.into_inner());
 }
 
+/// Each block of a divided head transposes the head's keys anew.
+#[test]
+fn heads_that_keep_two_threads_busy_are_not_divided() {
+    use core::sync::atomic::{AtomicUsize, Ordering};
+    let two = Threads::new(2).unwrap();
+    for (heads, n, parts) in [(8, 128, 8), (8, 512, 8), (12, 512, 12), (9, 512, 18), (1, 512, 6)] {
+        let data = numbers(heads * n * 4, 9);
+        let x = Heads::new("x", &data, [1, heads, n, 4]).unwrap();
+        let done = AtomicUsize::new(0);
+        let note = |_done: usize, all: usize| {
+            done.fetch_add(1, Ordering::Relaxed);
+            assert_eq!(all, parts, "{heads} heads of {n}");
+        };
+        two.install(|| Attention::new().progress(&note).forward(x, x, x)).unwrap();
+        assert_eq!(done.into_inner(), parts);
+    }
+}
+
 #[test]
 fn a_mask_repeats_over_the_dimensions_it_has_not() {
     let data = numbers(2 * 3 * 4 * 5, 6);
