@@ -1,6 +1,6 @@
 """Measures Regard and every installed peer, keeps the results, and writes the tables and the plots.
 
-    python benches/report.py                    # all rows: results/DATE-CPU.jsonl, the tables, the plots
+    python benches/report.py                    # all rows: results/DATE-CPU-TIER.jsonl, the tables, the plots
     python benches/report.py --rows "^dot"      # some rows; the file keeps the day's other rows
     python benches/report.py --wasm             # in WebAssembly under Node.js, beside naive loops alone
     python benches/report.py --table-only       # the tables and the plots, from the results that are kept
@@ -81,6 +81,7 @@ def measure(rows, passes, folder, wasm):
         rows = [row for row in rows if "--threads" not in row[1]]
     elif missing:
         print(f"not installed: {', '.join(missing)}", file=sys.stderr)
+    tier = programs.lines([*command, "dot", "--dim", "256", "--threads", "1", "--impl", "kernel"])[0]["tier"]
     header = {
         "date": datetime.date.today().isoformat(),
         "cpu": f"WebAssembly under Node.js, {cpu()}" if wasm else cpu(),
@@ -88,8 +89,7 @@ def measure(rows, passes, folder, wasm):
         "versions": versions(),
     }
     os.makedirs(folder, exist_ok=True)
-    name = re.sub(r"[^a-z0-9]+", "-", header["cpu"].lower()).strip("-")
-    path = os.path.join(folder, f"{header['date']}-{name}.jsonl")
+    path = os.path.join(folder, f"{header['date']}-{machine_name(header['cpu'], tier)}.jsonl")
     measured = {row for row, *_ in rows}
     kept = [line for line in open(path).readlines()[1:] if json.loads(line)["row"] not in measured] if os.path.exists(path) else []
     with open(path, "w") as file:
@@ -111,6 +111,11 @@ def turn_of(command, flags, ours, peers, naive):
     if naive:
         lines += programs.lines([*command, *flags, "--impl", "naive"])
     return lines + [line for peer in peers if (line := programs.peer(peer, flags, lines[0]["peak_gflops"]))]
+
+
+def machine_name(cpu, tier):
+    """Names files. Machines of different tiers can have one CPU's name."""
+    return re.sub(r"[^a-z0-9]+", "-", f"{cpu} {tier}".lower()).strip("-")
 
 
 def cpu():
@@ -142,13 +147,13 @@ class Machine:
     def __init__(self, path):
         header, *lines = (json.loads(line) for line in open(path))
         self.file = os.path.basename(path)
-        self.name = self.file[len("2026-01-01-") : -len(".jsonl")]
         self.cpu, self.date, self.versions = header["cpu"], header["date"], header["versions"]
         self.rows = medians(lines)
         self.peak = statistics.median(line["peak_gflops"] for line in lines if line["peak_gflops"])
         # Results of earlier versions do not name tiers.
         tiers = next((line for line in lines if "tier" in line), {"tier": "AVX2", "peak_tier": "AVX2"})
         self.tier, self.peak_tier = tiers["tier"], tiers["peak_tier"]
+        self.name = machine_name(self.cpu, self.tier)
 
     def described(self):
         return (
@@ -158,9 +163,9 @@ class Machine:
 
 
 def newest(folder):
-    """The newest results of each CPU, by the CPU's name."""
+    """The newest results of each CPU and tier."""
     files = sorted(entry.path for entry in os.scandir(folder) if entry.name.endswith(".jsonl"))
-    return sorted({machine.cpu: machine for machine in map(Machine, files)}.values(), key=lambda machine: machine.name)
+    return sorted({machine.name: machine for machine in map(Machine, files)}.values(), key=lambda machine: machine.name)
 
 
 def medians(lines):
