@@ -229,6 +229,10 @@ impl<'a> Plan<'a> {
         if self.mask.has_short_rows() {
             return SMALLEST; // short rows are extended for each block
         }
+        let whole = if self.attention.mask.has_tensor() { ROWS_OF_MASK } else { usize::MAX };
+        if helpers == 0 {
+            return whole;
+        }
         let threads = helpers + 1;
         let heads = saturating_product(&[self.batch, self.heads]);
         let blocks_of_each = (8 * threads).div_ceil(heads.max(1));
@@ -238,10 +242,7 @@ impl<'a> Plan<'a> {
             let blocks = heads.saturating_mul(count).div_ceil(threads);
             (4 * blocks + 1).saturating_mul(self.n_q.div_ceil(count) + TRANSPOSED)
         };
-        if helpers > 0 && time(self.n_q.div_ceil(rows).max(1)) < time(1) {
-            return rows;
-        }
-        if self.attention.mask.has_tensor() { ROWS_OF_MASK } else { usize::MAX }
+        if time(self.n_q.div_ceil(rows).max(1)) < time(1) { rows } else { whole }
     }
 
     /// All blocks of so many rows and keys, in the order of the result. A head without keys has a block without keys.
